@@ -112,8 +112,9 @@ class _Objects:
         return into
 
     def share_untracked(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Return the object as `share` does. It and the arrays directly in it are also removed from
-        the garbage collector.
+        """Return an object equal to `obj` that takes less memory and shares strings and keys with
+        earlier objects; it may be `obj` itself, changed. It and the arrays directly in it are also
+        removed from the garbage collector.
         """
         into = self.share(obj)
         untrack = self._untrack

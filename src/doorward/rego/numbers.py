@@ -526,7 +526,7 @@ def _digits(n: int, d: int, scale: int) -> int:
 
 
 def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
-    """Return True if digits / 10**scale rounds to the form."""
+    """Return True if digits / 10**scale, rounded to `bits` bits of mantissa, equals `form`."""
     if scale >= 0:
         return quotient(digits, 10**scale, bits) == form
     return rounded(digits * 10**-scale, 0, bits) == form

@@ -286,9 +286,10 @@ class Query:
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
-        """Return the value of the query's only expression, as `value` does, for an input that is
-        parsed JSON or comes from `from_python`. The input is not checked, since that takes longer
-        than many policies. ValueError for several expressions, EvalError if the evaluation fails.
+        """Return the value of the query's only expression; UNDEFINED if it has none, and of several
+        values the first in Rego's order. `input` is parsed JSON or comes from `from_python`; it is
+        not checked, since that takes longer than many policies. ValueError for several expressions,
+        EvalError if the evaluation fails or exceeds the deadline.
         """
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this precedes every decision.
@@ -326,10 +327,11 @@ class Query:
     def marked_answer(
         self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
     ) -> tuple[Any, Marks]:
-        """Return the value that `answer` returns, and the marks that marked code recorded, for
-        `Policies.read_marks`; {} if the code is not marked. `answered`: a dict that receives the
-        results of built-ins that are not pure, by name, then by operands as JSON. The errors are
-        those of `answer`.
+        """Return the value of the query's only expression, and the marks that marked code recorded,
+        for `Policies.read_marks`; {} if the code is not marked. The input is parsed JSON or comes
+        from `from_python`, and is not checked. `answered`: a dict that receives the results of
+        built-ins that are not pure, by name, then by operands as JSON. ValueError for several
+        expressions, EvalError if the evaluation fails.
         """
         table = self._marks
         if table is None or self.strict or self._counts or self._value is None:
@@ -358,7 +360,8 @@ class Query:
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
         """Return one dict for each solution, with the values of the query's variables for JSON. []
         if the query is undefined; solutions in which an expression is false are left out.
-        InputError and EvalError as for `value`.
+        InputError if `from_python` cannot convert `input`; EvalError if the evaluation fails or
+        exceeds the deadline.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
@@ -385,16 +388,18 @@ class Query:
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """Return one tuple for each solution: the values of `variables`, then of the expressions in
         order (True for those without a value); UNDEFINED for an unbound variable. [] if the query
-        is undefined; solutions with a false expression are included. InputError and EvalError as
-        for `value`.
+        is undefined; solutions with a false expression are included. InputError if `from_python`
+        cannot convert `input`; EvalError if the evaluation fails or exceeds the deadline.
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
         return self.rows_of(self.evaluation(input, now_ns=now_ns))
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
-        """Return the rows, as `rows` does, for an evaluation from `evaluation()`, whose `errors`
-        can be read afterwards. EvalError if the evaluation fails.
+        """Return one tuple for each solution: the values of `variables`, then of the expressions in
+        order (True for those without a value); UNDEFINED for an unbound variable. [] if the query
+        is undefined. `evaluation` comes from `evaluation()`, and its `errors` can be read
+        afterwards. EvalError if the evaluation fails.
         """
         if self._bindings is None:
             self._bindings = self._function(self._code, single=False)
@@ -412,7 +417,9 @@ class Query:
         return self._evaluate(evaluation, read, lambda: read)
 
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
-        """Evaluate and return the value, or without `single` the rows."""
+        """Evaluate and return the value, or without `single` the rows. EvalError if the evaluation
+        fails.
+        """
         work = self._value if single else self._bindings
         assert work is not None
         return self._evaluate(evaluation, work, lambda: self._exact_function(single=single))

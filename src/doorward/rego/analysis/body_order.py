@@ -67,8 +67,8 @@ def order_modules(
 ) -> tuple[Sequence[Module], list[Diagnostic]]:
     """Return every module with its bodies in safe order and the parts of negated expressions that
     are evaluated first in `Expr.before`, and the errors for unsafe variables. If there are errors,
-    the modules are returned unchanged. Rules with the same number in `shapes` are in order as
-    written if the first of them is.
+    the modules are returned unchanged. Once a rule is found safe as written, later rules with the
+    same number in `shapes` count as safe unchecked.
     """
     shapes = shapes or Shapes()
     shapes_in_order: set[int | None] = set()

@@ -173,8 +173,9 @@ class _Finder:
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
-    """Yield the nodes of a rule and its `else` branches, except the constant name in the head. As
-    in `parts_below`, head variables of references and some targets of `with` are left out.
+    """Yield the nodes of a rule and its `else` branches, except the constant name in the head. A
+    constant such as `[1, 2]` is one node. Head variables of references are left out, and targets of
+    `with` that are `input` or a single name such as `count`.
     """
     if rule.else_rule is None:
         return _branch_parts(rule)
@@ -183,7 +184,8 @@ def parts_of(rule: Rule) -> Iterator[Node]:
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
     """Yield the nodes of one branch of a rule, without the name it defines and without its `else`.
-    As in `parts_below`, head variables of references and some targets of `with` are left out.
+    A constant such as `[1, 2]` is one node. Head variables of references are left out, and targets
+    of `with` that are `input` or a single name such as `count`.
     """
     head = rule.head
     tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
@@ -199,9 +201,10 @@ def parts_below(top: Node) -> Iterator[Node]:
 
 
 def _parts(waiting: list[Node]) -> Iterator[Node]:
-    """Yield the nodes in `waiting`, which is emptied, and all nodes inside them, with the omissions
-    of `parts_below`; rules that they refer to are not followed. A replaced document counts as read,
-    as in OPA.
+    """Yield the nodes in `waiting`, which is emptied, and all nodes inside them; a constant such as
+    `[1, 2]` is one node, and rules that nodes refer to are not followed. Left out are the head
+    variables of references, and the target of a `with` if it is `input` or a single name such as
+    `count`; other targets count as read, as in OPA.
     """
     while waiting:
         node = waiting.pop()

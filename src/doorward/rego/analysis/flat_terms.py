@@ -69,7 +69,9 @@ class FlatTerms:
         return names
 
     def _operand_names(self, term: Any) -> Iterator[str]:
-        """Yield the variables of an operand; heads of nested references are not bound."""
+        """Yield the names of the variables in an operand of a reference, except `input`, `data`,
+        the heads of references inside it, and variables in comprehensions.
+        """
         kind = type(term)
         if kind is self.var:
             if term.name not in ROOTS:
@@ -144,8 +146,8 @@ class _Unification:
 
     def _variable(self, name: str, other: Any) -> None:
         """Mark what the equation of a variable with `other` binds: the variable if `other` is
-        known, or the variables in `other` if the variable is bound. If neither is, record in
-        `unknown` what they wait for.
+        known, or the variables in `other` if the variable is bound. If neither is and `other` is a
+        variable or a collection, record in `unknown` what they wait for.
         """
         kind = type(other)
         if self._is_var(other):
@@ -170,7 +172,9 @@ class _Unification:
         return kind is terms.var or kind in terms.values  # the variable is a document
 
     def _is_known(self, ref: Any) -> bool:
-        """Return True if the head of a reference is bound, a document, or not a variable."""
+        """Return True if the head of a reference is `input`, `data`, a bound variable, or not a
+        variable.
+        """
         head = self.terms.path(ref)[0]
         kind = type(head)
         return kind is not self.terms.var or head.name in ROOTS or self.is_safe(head.name)

@@ -302,13 +302,17 @@ class Inference:
         return self.fit(variable, self.type(term, scope), scope)
 
     def _all_meet(self, pairs: Iterable[tuple[Term, Term]], scope: Scope) -> bool:
-        """Return True if the sides of each pair can be equal."""
+        """Return True if the sides of each pair can be equal. Variables without a type on one side
+        get that of the other side, in `scope`, also if a later pair cannot be equal.
+        """
         return all(
             self._meet(x, self.type(x, scope), y, self.type(y, scope), scope) for x, y in pairs
         )
 
     def _objects_meet(self, a: Object, b: Object, scope: Scope) -> bool:
-        """Return True if two objects have the same keys and values that can be equal."""
+        """Return True if two objects have the same keys and values that can be equal. Variables
+        without a type in one value get that of the other value, in `scope`.
+        """
         others = dict(b.items)
         if len(a.items) != len(b.items) or any(key not in others for key, _ in a.items):
             return False
@@ -362,8 +366,8 @@ class Inference:
     def _fit_array(
         self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool
     ) -> bool:
-        """Return True if the items fit an array type. `scope` changes, and `widen` acts, as in
-        `fit`.
+        """Return True if the items fit an array type. Variables without a type get one in `scope`;
+        with `widen`, a variable with another type that unifies gets the union of both.
         """
         if len(items) != len(type_.items) and type_.rest is None:
             return False
@@ -375,7 +379,8 @@ class Inference:
         self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
     ) -> bool:
         """Return True if the pairs fit an object type. Values under keys that are not constant
-        always fit. `scope` changes, and `widen` acts, as in `fit`.
+        always fit. Variables without a type get one in `scope`; with `widen`, a variable with
+        another type that unifies gets the union of both.
         """
         if len(items) != len(type_.fields) and type_.rest is None:
             return False

@@ -159,8 +159,8 @@ def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity
 
 
 def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
-    """Return True if a quick check shows that all variables of `term` are bound; False may be
-    wrong.
+    """Return True if a quick check shows that all variables of `term` are bound; otherwise False,
+    also for some terms whose variables are bound.
     """
     if is_ground(term):
         return True
@@ -183,8 +183,8 @@ def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
 
 
 def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
-    """Return False if a quick check shows that all operands of a reference are bound; True may be
-    wrong.
+    """Return False if a quick check shows that all operands of a reference are bound; otherwise
+    True, also for some references whose operands are bound.
     """
     return not all(
         isinstance(arg, Scalar) or _is_plainly_known(arg, bound) for arg in operator.args
@@ -308,8 +308,9 @@ class _Walk:
 
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
         """Analyse one branch of a rule: parameters, body and head; of a default rule, only the
-        value. The rule is recorded if anything in it iterates, unless it is a default rule. `tail`
-        are the operands of its reference from the first variable on: `[x].r` of `p[x].r`.
+        value. If anything in it iterates, the rule is recorded as one that may have several
+        answers, unless it is a default rule. `tail` are the operands of its reference from the
+        first variable on: `[x].r` of `p[x].r`.
         """
         head = rule.head
         if rule.default:
@@ -371,8 +372,8 @@ class _Walk:
             self.term(item.value)
 
     def negated(self, expr: Expr) -> None:
-        """Analyse a negated expression, and first the terms that are evaluated before it. If its
-        last step iterates, the expression is recorded.
+        """Analyse the terms that are evaluated before a negated expression, then the expression. If
+        this last step iterates, the expression is recorded as one that may have several answers.
         """
         waiting = [each.term for each in expr.before]
         while waiting:
@@ -388,7 +389,8 @@ class _Walk:
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
         """Analyse an inner body of which only matters if it has a solution, such as that of `not`:
-        its variables are dropped at its end. If it iterates, `node` is recorded.
+        its variables are dropped at its end. If it iterates, `node` is recorded as one that may
+        have several answers.
         """
         before = self.walks
         with self.scope(outer):
@@ -472,7 +474,9 @@ class _Walk:
         return is_known(term, self.bound, self.outer, self.callees.arity)
 
     def term(self, term: Term) -> None:
-        """Analyse a term whose value is needed."""
+        """Analyse a term whose value is needed: add the variables it binds to `bound`, and its
+        iterations to `walks`.
+        """
         if is_ground(term):
             return
         match term:

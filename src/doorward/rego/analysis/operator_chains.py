@@ -203,7 +203,9 @@ class _Shortener:
 
 
 def _links(term: Term) -> Iterator[Call]:
-    """Yield the calls of a chain, the last operator's first."""
+    """Yield `term`, then its left operand, then the left operand of that and so on, as long as each
+    is an infix call: the calls of a chain, the last operator's first.
+    """
     while isinstance(term, Call) and term.infix:
         yield term
         term = term.args[0]

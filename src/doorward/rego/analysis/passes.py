@@ -428,8 +428,9 @@ def check_query(
 def _check_query(
     body: Body, program: Program, package: tuple[str, ...], imports: Sequence[Import]
 ) -> Query:
-    """Compile a query against `program`; CompileError as for `check_query`. RecursionError if it is
-    nested too deeply.
+    """Compile a query against `program`, with the names that are visible in `package` and by
+    `imports`. CompileError with the errors of the first failed stage, at most `max_errors` of the
+    program's options; RecursionError if the query is nested too deeply.
     """
     exports: set[str] = set()
     node = program.root.find(package) if package else None

@@ -518,8 +518,8 @@ class Resolver:
         return replace(target, head=local) if isinstance(target, Ref) else local
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
-        """Return the path of the import or rule with this name; None if there is neither, and in
-        parameters. An import is marked as used.
+        """Return the path, with `span`, of the import or else the rule with this name; None if
+        there is neither, or while parameters are resolved. An import is marked as used.
         """
         if self.in_parameters:
             return None
@@ -628,7 +628,9 @@ def _is_evaluated(node: Node) -> bool:
 
 
 def _calls(term: Term) -> Iterator[Call]:
-    """Yield the calls in a parameter, except in keys, sets and comprehensions, which are values."""
+    """Yield the outermost calls in a parameter; keys of objects, sets and comprehensions are not
+    searched.
+    """
     match term:
         case Call():
             yield term

@@ -247,8 +247,8 @@ class AnnotatedDocuments:
 
     def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
         """Return the types that annotations give to documents read by `rule`, or a list of the
-        errors in their schemas; None if no annotation applies, or if all name schemas and none are
-        loaded. `rules` has the types known so far.
+        errors in their schemas. None if no annotation applies, or if each refers to a schema by
+        name and no schemas are loaded. `rules` has the types known so far.
         """
         named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
         # The same annotations say the same, as long as no rule is among what they describe.
@@ -306,7 +306,7 @@ class AnnotatedDocuments:
 
 
 def _schemas(annotations: Annotations) -> Iterator[dict[str, Any]]:
-    """Yield the entries of an annotation's `schemas`."""
+    """Yield the entries of an annotation's `schemas`; nothing if it has none."""
     listed = annotations.fields.get("schemas")
     if isinstance(listed, list):
         yield from listed

@@ -87,8 +87,9 @@ def term_vars(
 
 
 def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Yield the variables of a template string's expression, as `expr_vars` with the same
-    `closures`, except those of its steps `local = value`.
+    """Yield the variables of a template string's expression, except `input`, `data` and the
+    variables of its steps `local = value`; without `closures`, also none of bodies and
+    comprehensions inside it.
     """
     bound = {next(expr_vars(step)).name for step in part.before}
     for var in expr_vars(part, closures=closures):

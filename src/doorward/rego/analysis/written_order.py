@@ -74,8 +74,8 @@ class _Body:
 
     def holds(self, body: Body, heads: Sequence[Term]) -> bool:
         """Return True if each expression needs only variables bound before it, and the heads only
-        variables bound at the end. Variables that the body binds are added to `bound`. False may be
-        wrong.
+        variables bound at the end. Variables that the body binds are added to `bound`. False also
+        for some bodies that are in order: the check is quick, not complete.
         """
         return (
             all(map(self._is_ready, body))
@@ -86,7 +86,8 @@ class _Body:
 
     def _is_ready(self, expr: Expr) -> bool:
         """Return True if `expr` needs only variables that are bound; those it binds are then added
-        to `bound`. False may be wrong.
+        to `bound`. False also for some expressions that are ready: the check is quick, not
+        complete.
         """
         term = expr.term
         for item in expr.withs:
@@ -167,8 +168,9 @@ class _Body:
         return False
 
     def _closes(self, body: Body, heads: Sequence[Term], variables: Iterable[str] = ()) -> bool:
-        """Return True if an inner body needs only variables bound here and its own `variables`. The
-        variables that it binds are added to `inside`.
+        """Return True if an inner body and its head terms `heads` need only variables bound here or
+        in the body, or its own `variables`. The variables that it binds are added to `inside`.
+        False also for a body with a negated expression, which needs the full check.
         """
         inner = _Body(self.arity, self.bound.union(variables))
         # What is negated is taken apart when bodies are put in order.

@@ -162,8 +162,9 @@ def _schema_text(schema: Value) -> str:
 
 
 def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
-    """Return a document as text; `write` writes an AST object. OperandError for another kind of
-    operand, BuiltinError for an object that is not an AST, LimitError for one nested too deeply.
+    """Return `value` itself if it is a string, or the text that `write` returns for an AST object.
+    OperandError for another kind of operand, BuiltinError for an object that is not an AST,
+    LimitError for one nested too deeply.
     """
     if isinstance(value, str):
         return value

@@ -270,9 +270,9 @@ def _string(position: int, text: Value) -> str:
 
 
 def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value]]:
-    """Yield the items of the collection with their keys; of an array item its first element. A
-    string is a collection of itself. BuiltinError for an item that is neither a string nor a
-    non-empty array.
+    """Yield a pair of key and item for each item of the collection; in place of an array the pair
+    has its first element. A string gives one pair of itself and itself. BuiltinError, naming
+    operand `position`, for an item that is neither a string nor a non-empty array.
     """
     if isinstance(collection, str):
         yield collection, collection

@@ -180,7 +180,8 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
 def _unite(united: Object, item: Object, copied: set[int], *, last_text: bool) -> None:
     """Merge `item` into the object `united`, in place. Nested objects are merged too: `copied`
     holds the ids of those that are copies and may be changed, and further copies are added to it.
-    `last_text`: an equal key (such as `1` and `1.0`) is replaced too, not only its value.
+    `last_text`: an equal key at the top (such as `1` and `1.0`) is replaced too, not only its
+    value.
     """
     count_step()
     for key, value in item.items():

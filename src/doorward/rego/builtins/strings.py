@@ -148,8 +148,8 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key of `patterns` replaced by its text, in one pass; of two keys that match
     at one place, the first in Rego's order wins. An empty key matches before each byte and at the
-    end. A key or text that is not a string is an error; LimitError for more than `MAX_TEXT`
-    characters.
+    end. A key or text that is not a string is an error; LimitError for a result of more than
+    `MAX_TEXT` characters.
     """
     context.check_deadline()
     replacements: dict[str, str] = {}

@@ -161,8 +161,8 @@ def _cache_verification(
 
 
 def _refuse_certificate(jwt: Value, certificate: Value) -> None:
-    """Raise BuiltinError if the token does not have three parts, LimitError if it is too long: OPA
-    reads it before it checks the kind of the certificate.
+    """Raise BuiltinError if the token is a string that does not have three parts, LimitError if it
+    is too long: OPA reads it before it checks the kind of the certificate. Return otherwise.
     """
     if isinstance(jwt, str):
         split_token(jwt)
@@ -196,8 +196,8 @@ constraints and header are shared by entries: memory that stays for each token c
 
 
 def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
-    """Raise the BuiltinError or LimitError of invalid constraints: OPA reads them before it checks
-    the kind of the token.
+    """Raise the BuiltinError or LimitError of an object with invalid constraints: OPA reads them
+    before it checks the kind of the token. Return if they are valid or not an object.
     """
     if isinstance(constraints, dict):
         read_constraints(constraints)
@@ -259,9 +259,10 @@ def _decode_verify(
     jwt: str, constraints: Constraints, now: int
 ) -> tuple[Object, Object, int, int] | None:
     """Return header and claims of a token, and the nanoseconds since the epoch from which on, and
-    before which, they hold; None for a token that does not verify. `now` is the decision's time.
-    BuiltinError for a malformed token or claim; LimitError for a token that is too large, or above
-    `MAX_NESTING` nested tokens.
+    before which, they hold. None if the signature does not verify, or the header, a claim or the
+    time of checking does not meet the constraints; that time is `now`, the decision's, if they have
+    none. BuiltinError for a malformed token or claim; LimitError for a token that is too large, or
+    above `MAX_NESTING` nested tokens.
     """
     for _ in range(MAX_NESTING):
         encoded, encoded_payload, encoded_signature = split_token(jwt)

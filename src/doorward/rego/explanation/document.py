@@ -15,9 +15,10 @@ __all__ = ["to_document"]
 
 
 def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
-    """Return the explanation as a document for JSON. The key `answer` is missing if the answer is
-    undefined, `error` if there was none. `complete` is False if anything is missing: the recording
-    reached its limit, or rules nested deeper than `MAX_DEPTH` have no definitions here.
+    """Return the explanation as a document for JSON, with secrets masked. The key `answer` is
+    missing if the answer is undefined, `error` if there was none. `complete` is False if anything
+    is missing: the recording reached its limit, or rules nested deeper than `MAX_DEPTH` have no
+    definitions here.
     """
     document: dict[str, Any] = {"query": record.query}
     if answer is not UNDEFINED:

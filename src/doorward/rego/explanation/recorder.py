@@ -203,8 +203,8 @@ class Recorder:
         return True
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
-        """Record that an expression begins, or with `holds` that it has a solution, and then
-        messages of `trace`.
+        """Record that an expression begins, or with `holds` that it has a solution and, if it calls
+        `trace`, the message. Nothing is recorded for a new expression beyond the limit of nodes.
         """
         is_member = any(expr is each for each in tried.rule.body)
         steps = tried.steps if is_member or tried.open is None else tried.open.inner

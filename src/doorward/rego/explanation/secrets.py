@@ -113,8 +113,8 @@ class Mask:
         return value
 
     def _key(self, key: Key, label: str = "") -> Key:
-        """Return a copy of a key or a member of a set, which may be an object, masked as `value`
-        masks it.
+        """Return a copy of a key or a member of a set, which may be an object, with its secrets
+        masked; `label` is the name or reference of the value, which may show that it is secret.
         """
         return to_key(self.value(from_key(key), label))
 

@@ -165,7 +165,7 @@ def is_refusal(answer: Any) -> bool:
 
 
 def _is_document(answer: Any) -> bool:
-    """Return True if an answer is a value that was read, and neither a refusal nor a boolean or
-    set.
+    """Return True if an answer is defined, and is not a boolean, a set, an empty object, or an
+    object that refuses: one whose `allowed` or, if it has none, `allow` is false.
     """
     return not is_refusal(answer) and not isinstance(answer, (bool, frozenset))

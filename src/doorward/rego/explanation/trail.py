@@ -65,8 +65,9 @@ def trail_of(recorder: Recorder) -> Trail:
 
 
 def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
-    """Yield the definitions that held, except defaults, each followed by those of the rules it
-    read. Rules in `seen`, by `id`, are skipped; the others are added to it.
+    """Yield the location of each definition that held, unless it is a default, then those of the
+    rules that the definition read. Attempts whose `id` is in `seen` are skipped; the ids of the
+    others are added to it.
     """
     for attempt in attempts:
         if id(attempt) in seen:

@@ -101,7 +101,8 @@ def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
 
 def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
     """Yield the terms whose values explain an expression: both sides of a comparison, the domain of
-    `some … in` and `every`, or the term itself, each with the terms inside it.
+    `some … in` and `every`, or the reference, call or variable that the expression is, each with
+    the terms inside it; nothing for another expression.
     """
     match expr.term:
         case SomeIn(_, _, domain) | Every(_, _, domain):

@@ -148,7 +148,7 @@ class _Scanner:
 
     def _value(self, at: int) -> tuple[int, _Step]:
         """Scan a scalar, or the opening bracket of a collection; return the offset after it and the
-        next step.
+        next step. JSONError if no value begins here or it is invalid.
         """
         text = self.text
         first = text[at] if at < len(text) else 0
@@ -163,8 +163,9 @@ class _Scanner:
         raise _unexpected_error(text, at, "looking for beginning of value")
 
     def _opening(self, at: int) -> tuple[int, _Step]:
-        """Scan an opening bracket, and white space; an empty array or object is closed by the next
-        step. JSONError above `MAX_DEPTH` open brackets.
+        """Scan an opening bracket and the white space after it; return the offset after them and
+        the next step, which also closes an empty array or object. JSONError above `MAX_DEPTH` open
+        brackets.
         """
         if len(self.open) >= MAX_DEPTH:
             raise _unexpected_error(self.text, at, "exceeded max depth")
@@ -176,7 +177,9 @@ class _Scanner:
         return at, self._value if array else self._key
 
     def _key(self, at: int) -> tuple[int, _Step]:
-        """Scan a key and its colon; return the offset after them and the next step."""
+        """Scan a key and its colon; return the offset after them and the next step. JSONError if
+        either is missing or invalid.
+        """
         if self.text[at : at + 1] != b'"':
             raise _unexpected_error(self.text, at, "looking for beginning of object key string")
         at = _skip(self.text, self._string(at + 1))
@@ -185,8 +188,8 @@ class _Scanner:
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
-        """Scan what follows a value inside an array or object: a comma or the closing bracket.
-        Return the offset after it and the next step.
+        """Scan the comma or closing bracket after a value inside an array or object. Return the
+        offset after it and the next step; JSONError if neither is there.
         """
         array = self.open[-1] == 0x5B
         following = self.text[at : at + 1]
@@ -199,7 +202,9 @@ class _Scanner:
         raise _unexpected_error(self.text, at, f"after {where}")
 
     def _string(self, at: int) -> int:
-        """Scan a string after its opening quote; return the offset after its closing quote."""
+        """Scan a string after its opening quote; return the offset after its closing quote.
+        JSONError if it is not closed, or has an invalid escape or character.
+        """
         match = _STRING.match(self.text, at)
         at = match.end() if match else at
         following = self.text[at : at + 1]
@@ -225,7 +230,9 @@ class _Scanner:
         return at + len(literal)
 
     def _number(self, at: int) -> int:
-        """Scan a number; return the offset after it. What follows is checked by the next step."""
+        """Scan a number; return the offset after it. JSONError if it is invalid; the text after it
+        is checked by the next step.
+        """
         text = self.text
         if text[at] == 0x2D:
             at += 1
@@ -242,7 +249,9 @@ class _Scanner:
         return at
 
     def _digits(self, at: int, context: str) -> int:
-        """Scan one or more digits; `context` ends the message of the error if there are none."""
+        """Scan one or more digits; return the offset after them. JSONError, whose message ends with
+        `context`, if there are none.
+        """
         match = _DIGITS.match(self.text, at)
         if match is None or match.end() == at:
             raise _unexpected_error(self.text, at, context)

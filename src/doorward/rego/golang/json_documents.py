@@ -44,9 +44,11 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
 
 
 def read_data(content: bytes, *, trailing: bool = False, most: int = MAX_FILE) -> Value:
-    """Parse a document that stays in memory, with the parameters and errors of `read_json`. One of
-    `json_pieces.MUCH` bytes or more is parsed piece by piece, and equal strings in it are stored
-    once.
+    """Parse a JSON document that stays in memory. JSONError, in Go's words, if it is invalid or
+    (JSONLimitError) exceeds a limit. With `trailing`, text after the first value is ignored;
+    otherwise only one `null` may follow. `most`: the greatest length, in bytes, of an invalid text
+    whose error is located. A document of `json_pieces.MUCH` bytes or more is parsed piece by piece,
+    and equal strings in it are stored once.
     """
     if len(content) >= MUCH:
         from doorward.rego.json_pieces import from_pieces  # few have so much

@@ -476,7 +476,8 @@ class _Reader:
 
     def read(self, element: str, following: tuple[str, str]) -> None:
         """Read one element of the layout from the value and store what it means. `following` is the
-        text and element that come next in the layout.
+        text and element that come next in the layout. _BadValueError for text that does not match,
+        _RangeError for a part out of range.
         """
         match element:
             case "06":
@@ -526,7 +527,7 @@ class _Reader:
                 self.fraction(element)
 
     def read_half(self, element: str) -> None:
-        """Read AM or PM, in the case of the element."""
+        """Read AM or PM, in the case of the element; _BadValueError for other text."""
         half = self.take(2)
         if half not in ({"AM", "PM"} if element == "PM" else {"am", "pm"}):
             raise _BadValueError
@@ -551,8 +552,8 @@ class _Reader:
         return count
 
     def fraction(self, element: str) -> None:
-        """Read a fraction of a second: with as many digits as the element `.000`; with any number
-        of digits, or none, for `.999`.
+        """Read a fraction of a second: with as many digits as the element `.000`, or
+        _BadValueError; with any number of digits, or none, for `.999`.
         """
         if element[1] == "0":
             if len(self.rest) < len(element):
@@ -563,7 +564,7 @@ class _Reader:
 
     def nanoseconds(self, size: int) -> None:
         """Read a point or comma and digits, `size` characters in all, and store them; digits after
-        the ninth are ignored.
+        the ninth are ignored. _BadValueError for other text.
         """
         text = self.take(size)
         digits = text[1:10]

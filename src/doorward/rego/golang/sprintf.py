@@ -87,8 +87,9 @@ def format_text(template: str, arguments: Sequence[Argument]) -> str:
 
 
 def _format(template: str, arguments: Sequence[Argument]) -> str:
-    """Format a template as Go's `fmt.Sprintf`, as `format_text` does, but leave bytes of different
-    parts that are UTF-8 only together as lone surrogates. LimitError if the result is too long.
+    """Format a template as Go's `fmt.Sprintf`, but leave bytes of different parts that are UTF-8
+    only together as lone surrogates. A verb or argument that does not fit is described in the text.
+    LimitError if the result is too long.
     """
     plain = _plain_template(template)
     if plain is None or len(plain.verbs) != len(arguments):
@@ -325,8 +326,8 @@ class _Printer:
         return argument if type(argument) is int and abs(argument) <= _MAX_FIELD else None
 
     def number(self) -> int | None:
-        """Read a number. None if there is none, or if it is above `_MAX_FIELD`: then the position
-        moves to the end of the template.
+        """Read a number. None if there is none, with the position unchanged, or if it is above
+        `_MAX_FIELD`, with the position at the end of the template.
         """
         start = self.at
         while self.here.isascii() and self.here.isdigit():

@@ -422,7 +422,7 @@ class _Parser:
 
     def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
         """Parse the operand at position `at`, with the fields after it; return it and the position
-        after it.
+        after it. BuiltinError if it is invalid, such as a constant with fields.
         """
         token = tokens[at]
         operand: Operand

@@ -269,7 +269,10 @@ class _Run:
         return self.value(first, dot)
 
     def value(self, operand: Operand, dot: Any) -> Any:
-        """Return the value of an operand; None for a field that is missing."""
+        """Return the value of an operand; None for a field that is missing. BuiltinError for a
+        field of a value that is not an object, an integer that is too large, or a function that
+        fails.
+        """
         match operand:
             case Constant(value):
                 return value

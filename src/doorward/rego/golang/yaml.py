@@ -112,8 +112,8 @@ class _Reader:
         return value
 
     def _alias(self, node: Node) -> Value:
-        """Return the value of an alias whose node is not converted yet: of a scalar, or of a
-        collection that contains the alias. BuiltinError for the latter.
+        """Return the value of an alias of a scalar. BuiltinError for an alias of a collection that
+        is still being converted, and so contains the alias.
         """
         if id(node) in self.open:
             raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
@@ -392,7 +392,7 @@ def _check_size(value: Value) -> None:
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:
     """Yield PyYAML's events for a value; keys that are not strings become the string of their JSON.
-    BuiltinError, when it is reached, for a string that YAML cannot hold (see `_string`).
+    BuiltinError, when it is reached, for a string with U+FFFE, U+FFFF or bytes that are not UTF-8.
     """
     if isinstance(value, dict):
         yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)

@@ -75,8 +75,10 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
 
 def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
     """Parse the first document of `text` to nodes by the corrected parser in Python; None if there
-    is none. YamlError, in the words of Go's library, if it is invalid; `is_old` as in `compose`,
-    which takes its errors from here.
+    is none. YamlError, in the words of Go's library, if it is invalid. With `is_old`, as version 2
+    of that library, a bare `!` is the tag `!!str`, and an error has the line of the problem;
+    otherwise as version 3, a bare `!` has no tag, and an error has the line where its context
+    begins.
     """
     import yaml  # only policies that use YAML need it
 

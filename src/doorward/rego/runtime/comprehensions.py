@@ -52,8 +52,9 @@ class Results(dict[tuple[Site, Any], Any]):
         self.size = 0
 
     def add(self, site: Site, value: Any, result: Sized) -> None:
-        """Store the result of a comprehension after a lookup that did not find it, and count that
-        miss. Nothing is stored if few results were found again, or beyond `MOST_ITEMS` items.
+        """Count a miss of the cache, and store the result that was then computed. Nothing is stored
+        while there are too few hits (after `TRIAL` misses, less than one for `WORTH` misses), or
+        once the results together have more than `MOST_ITEMS` items.
         """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:

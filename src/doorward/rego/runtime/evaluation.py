@@ -305,23 +305,27 @@ class Evaluation(Context):
 
     def count_step(self) -> None:
         """Count a step for the deadline; called by functions that call several others. At some
-        steps the deadline is checked, with the errors of `_check_deadline`.
+        steps the deadline is checked: EvalError if it has passed, the evaluation was cancelled, or
+        it must be repeated by code that counts items.
         """
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
 
     def count_call(self) -> bool:
-        """Count a step, as `count_step` does; return True if answers of the function are cached."""
+        """Count a step; return True if answers of the function are cached. At some steps the
+        deadline is checked: EvalError if it has passed, the evaluation was cancelled, or it must be
+        repeated by code that counts items.
+        """
         self.steps_left -= 1
         if self.steps_left < 0:
             self._check_deadline()
         return self.caches_calls
 
     def cached_call(self, slot: int, *operands: Any) -> CachedCall | None:
-        """Return the cached call of the function at `slot`, answered or not; None if the caller
-        must evaluate it without the cache. Switches the cache off for a while if no function finds
-        answers in it.
+        """Return the cached call of the function at `slot` with these operands, or a new one whose
+        answer is MISSING until the caller stores it; None if the caller must evaluate the function
+        without the cache. Switches the cache off for a while if no function finds answers in it.
         """
         cache = self.call_cache
         if cache is None:
@@ -336,9 +340,10 @@ class Evaluation(Context):
     def printing_call(
         self, slot: int, *operands: Any, keeps_undefined: bool = False
     ) -> CachedCall | None:
-        """Return the cached call of the function at `slot`, as `cached_call` does, for functions
-        that print and for exact code: their calls are cached even if that does not pay. UNDEFINED
-        is stored as an answer only with `keeps_undefined`. None if the cache is full.
+        """Return the cached call of the function at `slot` with these operands, or a new one whose
+        answer is MISSING until the caller stores it. It serves functions that print and exact code:
+        their calls are cached even if that does not pay. UNDEFINED is stored as an answer only with
+        `keeps_undefined`. None if the cache is full.
         """
         if self.call_cache is None:
             self.call_cache = CallCache()
@@ -362,8 +367,9 @@ class Evaluation(Context):
         return self.checked_items(values(collection))
 
     def matching(self, collection: Any, path: tuple[str, ...], value: Any) -> Iterable[Any]:
-        """Return the values of a collection like `values`; items whose part at `path` differs from
-        `value` may be left out.
+        """Return the values of a collection in Rego's order, () for other values; items whose part
+        at `path` differs from `value` may be left out. They count for the deadline, so EvalError
+        may be raised here or during the iteration.
         """
         if self.groups is None:
             self.groups = Groups()
@@ -373,8 +379,9 @@ class Evaluation(Context):
     def matching_items(
         self, collection: Any, path: tuple[str, ...], value: Any
     ) -> Iterable[tuple[Any, Any]]:
-        """Return (key, value) pairs like `items`; those whose value differs from `value` at `path`
-        may be left out.
+        """Return (key, value) pairs of a collection in Rego's order, () for other values; pairs
+        whose value differs from `value` at `path` may be left out. They count for the deadline, so
+        EvalError may be raised here or during the iteration.
         """
         if self.groups is None:
             self.groups = Groups()
@@ -588,8 +595,8 @@ class Evaluation(Context):
         """Return the evaluation under a `with`: parts of the input and data replaced, functions
         mocked. It shares the deadline and limits of the original one. `inputs` and `data` are pairs
         of a path and its value, `functions` of a name and its mock. EvalError at `span` for an
-        invalid path, or if exact code must decide because replaced data is read from above; also
-        past the deadline, as for `count_step`. `read_above`: a rule reads a document above the
+        invalid path, or if exact code must decide because replaced data is read from above;
+        EvalError also if the deadline has passed. `read_above`: a rule reads a document above the
         replaced data.
         """
         origin = self.origin or self

@@ -325,9 +325,9 @@ def _freeze(value: Any) -> Any:
 
 
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """Return a copy of `value` with `new` at `path`; values that are not objects on the way are
-    replaced by objects. UNDEFINED as `new` removes what is at the path. ValueError if a key of the
-    path is not a string, as in OPA.
+    """Return a copy of `value` with `new` at `path`, or `new` itself for an empty path; values that
+    are not objects on the way are replaced by objects. UNDEFINED as `new` removes the value at the
+    path. ValueError if a key of the path is not a string, as in OPA.
     """
     if not path:
         return new

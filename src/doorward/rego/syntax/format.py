@@ -60,8 +60,11 @@ def format_source(
     drop_v0_imports: bool = False,
     removed: Container[str] = (),
 ) -> str:
-    """Return the text of `format_policy`, even one that the target cannot parse. The parameters and
-    the errors (ParseError, CompileError, InternalError) are those of `format_policy`.
+    """Format a policy for a target version and return its text, even one that the target cannot
+    parse. The source is parsed as v0 if `v0`; `drop_v0_imports` leaves out the imports that v1
+    makes superfluous. ParseError if the policy is invalid; CompileError, except for the target v0,
+    if it uses what v1 does not have, such as the built-ins in `removed`; InternalError if
+    formatting would change the meaning or lose a comment.
     """
     return format_policy(
         source, v0=v0, target=target, drop_v0_imports=drop_v0_imports, removed=removed
@@ -173,8 +176,8 @@ class _Formatter:
         return text, None
 
     def text(self, module: Module, styles: Mapping[int, Style]) -> str | None:
-        """Return the text of a module in these styles, plain ones by default; None if a comment has
-        no place in them.
+        """Return the text of a module; `styles` has the style of each rule that is not plain, by
+        its position. None if a comment cannot be kept in these styles.
         """
         imports = needed_imports(module, target=self.target, drop_v0_imports=self.drop_v0_imports)
         try:
@@ -187,9 +190,9 @@ class _Formatter:
         return self.read(module, text, styles) is not None
 
     def read(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> Module | None:
-        """Return the module that `text` parses to; None if it is None or invalid, does not mean the
-        same as `module` with the same comments, or does not format to itself. The last is not
-        checked if a rule is hoisted.
+        """Return the module that `text` parses to. None if `text` is None or invalid, or if the
+        module does not mean the same as `module` with the same comments, or does not format to
+        `text` itself. The last is not checked if a rule is hoisted.
         """
         if text is None:
             return None

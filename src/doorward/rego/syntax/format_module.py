@@ -199,8 +199,8 @@ class ModuleWriter:
         return self.uses_if(rule.head)
 
     def uses_if(self, head: Head) -> bool:
-        """Return True if `if` is written before the body of a rule with this head: in v0 only if
-        the keyword is imported, and not for a partial set without `contains`.
+        """Return True if `if` is written before the body of a rule with this head: always in v1; in
+        v0 if the keyword is imported and, for a partial set, `contains` is imported too.
         """
         return self.ifs and (self.contains or head.key is None)
 

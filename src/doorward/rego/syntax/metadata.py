@@ -291,8 +291,8 @@ class _Reader:
         return self._general(node)
 
     def _general(self, node: Node) -> General:
-        """Return a mapping with keys of any scalar type; YamlError for a collection as key, or for
-        a value that `any` refuses.
+        """Return a mapping with keys of any scalar type. YamlError for a collection as key, or an
+        invalid value, such as an alias that contains itself.
         """
         general = General()
         for key_node, value in self._pairs(node):

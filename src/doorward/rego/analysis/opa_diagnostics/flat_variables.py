@@ -128,7 +128,7 @@ def heads_and_bodies(closure: Closure) -> tuple[tuple[Term, ...], tuple[Body, ..
 
 
 def closure_vars(closure: Closure) -> Iterator[Var]:
-    """Yield every variable inside a comprehension or inner body."""
+    """Yield every variable inside a comprehension or inner body except `input` and `data`."""
     heads, bodies = heads_and_bodies(closure)
     for head in heads:
         yield from all_vars(head)

@@ -207,12 +207,11 @@ _SPECIAL: Final = frozenset("\\[]*+.")
 @lru_cache(maxsize=256)
 def _text_matcher(glob: str) -> Callable[[str], bool] | None:
     """Return a function that returns True if an ASCII text without special characters and `glob`
-    have a text in common, by one regular expression; None if only `_Meeting` can decide that.
-    BuiltinError for an invalid glob.
+    have a text in common, by one regular expression. None if a `t*` follows another flag in `glob`:
+    no regular expression agrees with OPA's library then. BuiltinError for an invalid glob.
 
     Mostly one of the two globs is such a text. As in OPA's library, `t*` at the end of the glob
-    needs at least one character. With a `t*` after another flag no regular expression agrees with
-    that library: then None is returned.
+    needs at least one character.
     """
     tokens = _cached_tokens(glob)
     if any(before.flag and token.flag == "*" for before, token in pairwise(tokens)):

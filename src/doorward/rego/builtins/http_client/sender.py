@@ -145,8 +145,9 @@ class _Exchange:
     def _exchange(self) -> HTTPResponse:
         """Return the response, after at most `MAX_REDIRECTS` redirects if the request follows them.
         `self.request` becomes the request of the last hop. SendError if there are more redirects,
-        the time is over, the TLS settings or the socket of a unix URL cannot be used, or `_hop`
-        raises it, also for a redirect to a host that is not allowed; httpx's errors otherwise.
+        the time is over, the TLS settings or the socket of a unix URL cannot be used, a host (also
+        of a redirect) is not allowed, a header is invalid, or a body is too large or cannot be
+        decoded; httpx's errors otherwise.
         """
         request = self.request
         url, socket = _split_socket(request.url)

@@ -216,8 +216,8 @@ def invert_bits(name: str) -> Inverse:
 
 
 def invert_count(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Collections or texts with `want` items, made from the present operand by `_resize`; [] if
-    `want` is not an integer from 0 to 256.
+    """Collections or texts with `want` items, made by shortening or extending the present operand;
+    [] if `want` is not an integer from 0 to 256.
     """
     if type(want) is not int or not 0 <= want <= 256:
         return []

@@ -62,8 +62,8 @@ def understand_header(encoded: str) -> Header:
 
 
 def decode_payload(encoded: str) -> str:
-    """Return the payload of a token, decoded from base64, as text; it may be anything. BuiltinError
-    if its base64 is invalid.
+    """Return the payload of a token, decoded from base64, as text that need not be JSON; bytes that
+    are not UTF-8 become lone surrogates. BuiltinError if its base64 is invalid.
     """
     try:
         return from_bytes(base64.url_decode(encoded))

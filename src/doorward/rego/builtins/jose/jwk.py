@@ -165,8 +165,9 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
 
 
 def _parse_key(key: object) -> VerificationKey:
-    """The key in one JWK object, read by its `kty`. BuiltinError for an unknown kind, or for an
-    invalid field, also one that is not used; LimitError for an RSA key that is too long.
+    """The key in one JWK object, read by its `kty`. BuiltinError if `key` is not an object, for an
+    unknown kind, or for an invalid field, also one that is not used; LimitError for an RSA key that
+    is too long.
     """
     if not isinstance(key, dict):
         raise BuiltinError("a JWK must be an object")

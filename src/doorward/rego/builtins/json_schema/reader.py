@@ -256,9 +256,10 @@ def _words(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _reference(part: _Part, keyword: str, value: Any) -> None:
-    """Read `$ref`: the schema stands for the one that it refers to. The first `$ref` to a place
-    hides the keywords beside it; beside later ones they are read, so that mistakes in them are
-    found. BuiltinError if the reference cannot be resolved.
+    """Read `$ref` into `reference` of the part's schema, which stands for the schema that it refers
+    to. BuiltinError if the reference cannot be resolved. Keywords beside the first `$ref` to a
+    schema are ignored; beside further ones to the same schema they are read, so that mistakes in
+    them are found.
     """
     _words(part, keyword, value)
     known = part.reader.referred.get(value)
@@ -390,9 +391,9 @@ def _limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
-    """Read `exclusiveMinimum` or `exclusiveMaximum`: in draft 4 a boolean, which changes the limit
-    beside it (see `_limit`), in later drafts a number, without `$schema` either. BuiltinError for
-    another value, or for a boolean without that limit.
+    """Read `exclusiveMinimum` or `exclusiveMaximum`: in draft 4 a boolean, which makes `minimum` or
+    `maximum` beside it strict; in later drafts a number; without `$schema` either. BuiltinError for
+    another value, or for a boolean without the limit beside it.
     """
     beside = keyword.removeprefix("exclusive").lower()
     by_boolean = part.draft in (4, _HYBRID)

@@ -60,7 +60,9 @@ class _Call(Thread, Generic[T]):
         self.fault: BaseException | None = None
 
     def run(self) -> None:
-        """Call the function in this thread, and free the slot in the end."""
+        """Call the function in this thread; its result is appended to `results`, or its exception
+        stored in `fault`. The slot is free at the end.
+        """
         try:
             with foreign_code():
                 self.results.append(self.function())

@@ -349,7 +349,9 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
 def _context_n(
     body: Callable[..., Any], refusal: _Refusal, classes: Sequence[Container[type]]
 ) -> Callable[..., Any]:
-    """Wrap a body with a context and any number of operands in the check."""
+    """Return a function that calls `body`, with a context and any number of operands, after a check
+    of their kinds. OperandError, or the built-in's own error, for a wrong kind.
+    """
 
     def call(context: object, *operands: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
@@ -364,7 +366,9 @@ def _context_n(
 def _context_1(
     body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
-    """Wrap a body with a context and one operand in the check."""
+    """Return a function that calls `body`, with a context and one operand, after a check of its
+    kind.
+    """
 
     def call(context: object, a: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
@@ -381,7 +385,9 @@ def _context_2(
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
-    """Wrap a body with a context and two operands in the check."""
+    """Return a function that calls `body`, with a context and two operands, after a check of their
+    kinds.
+    """
 
     def call(context: object, a: Value, b: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
@@ -395,7 +401,7 @@ def _context_2(
 def _unary(
     body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
-    """Wrap a body with one operand in the check."""
+    """Return a function that calls `body` with one operand after a check of its kind."""
 
     def call(a: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
@@ -412,7 +418,7 @@ def _binary(
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
-    """Wrap a body with two operands in the check."""
+    """Return a function that calls `body` with two operands after a check of their kinds."""
 
     def call(a: Value, b: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
@@ -430,7 +436,7 @@ def _ternary(
     second: Container[type],
     third: Container[type],
 ) -> Callable[..., Any]:
-    """Wrap a body with three operands in the check."""
+    """Return a function that calls `body` with three operands after a check of their kinds."""
 
     def call(a: Value, b: Value, c: Value) -> Any:
         """Call the body; OperandError, or the built-in's own error, for a wrong kind."""

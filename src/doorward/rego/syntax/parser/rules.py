@@ -212,8 +212,9 @@ class Rules:
 
 
 def _place_key(draft: Draft) -> None:
-    """Decide, in `draft`, what the head `p[x]` means: a partial set without `if`, an object's value
-    with it.
+    """Set `keyed` of the draft if its head has `contains` or is `p[x]`; not for a constant `x`
+    followed by `if`. Without `if` and without a value, `p[x]` becomes a partial set with the key
+    `x`.
     """
     head = draft.head
     if draft.has_contains:
