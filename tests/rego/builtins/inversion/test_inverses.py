@@ -144,6 +144,113 @@ def test_some_operand_is_found_again_from_the_answer(name: str) -> None:
     pytest.fail(f"{name}: none of {tried} candidates answers {want!r}")
 
 
+ONE, TWO = frozenset({"a"}), frozenset({"a", "b"})
+HEADER = {"alg": "HS256", "typ": "JWT"}
+EMPTY = sign_token(None, {}, "s~")
+FORGED = sign_token(None, {"role": "adm"}, "s~")
+UUID = "00000000-0000-4000-8000-000000000000"
+LEAP_DAY = 1_709_164_800_000_000_000
+FOUND: list[tuple[str, list[Any], int, Any, Any]] = [
+    ("array.concat", [["a"], ["z"]], 1, ["a", "b"], ["b"]),
+    ("bits.lsh", [2, 1], 1, 8, 2),
+    ("concat", ["/", ["a", "b"]], 0, "a,b", ","),
+    ("concat", ["", ["x", "y"]], 1, "ab", ["a", "b"]),
+    ("contains", ["abc", "z"], 1, True, "a"),
+    ("count", ["ab"], 0, 3, "aba"),
+    ("count", [{"k0": 1}], 0, 2, {"k0": 1, "k1": 0}),
+    ("count", [frozenset({"k0"})], 0, 2, frozenset({"k0", "k1"})),
+    ("count", [["a"]], 0, 2, ["a", "a"]),
+    ("count", [None], 0, 2, ["k0", "k1"]),
+    ("endswith", ["abc", "z"], 1, True, "c"),
+    ("indexof", ["abc", "b"], 0, -1, "ac"),
+    ("indexof", ["abc", "z"], 1, 2, "c"),
+    ("indexof", ["abc", "a"], 1, -1, "~"),
+    ("internal.member_2", ["b", ONE], 1, True, TWO),
+    ("internal.member_2", [1, {"b": 2}], 1, True, {"a": 1, "b": 2}),
+    ("internal.member_2", [1, [2]], 1, True, [2, 1]),
+    ("internal.member_2", [1, "text"], 1, True, [1]),
+    ("internal.member_2", [1, [1]], 1, False, []),
+    ("internal.member_3", [9, "y", ["x", "y"]], 0, True, 1),
+    ("internal.member_3", ["k", 1, {"a": 2}], 2, True, {"a": 2, "k": 1}),
+    ("io.jwt.decode_verify", ["a", {"secret": "s"}], 0, [False, {}, {}], EMPTY),
+    ("io.jwt.decode_verify", ["a", {"secret": "s"}], 0, [True, HEADER, {"role": "adm"}], TOKEN),
+    ("io.jwt.verify_hs256", [TOKEN, "s"], 0, False, FORGED),
+    ("json.match_schema", [{}, {"type": "null"}], 1, [True, []], {}),
+    ("minus", [9, 2], 0, 3, 5),
+    ("minus", [frozenset(), frozenset({"b"})], 0, ONE, TWO),
+    ("concat", ["-", ["x", "y"]], 1, "a-b-c", ["a", "b-c"]),
+    ("mul", [1, 2], 0, 3, 1.5),
+    ("mul", [1, 2], 0, 2.5, 1.25),
+    ("net.cidr_contains", ["10.0.0.0/8", "10.1.2.3"], 1, False, "203.0.113.0/32"),
+    ("object.get", [{"a": 1, "b": 2}, "z", 0], 1, 2, "b"),
+    ("object.get", [{}, "z", 0], 2, 2, 2),
+    ("object.remove", [{"a": 1, "b": 2}, []], 1, {"b": 2}, ["a"]),
+    ("object.subset", [{"a": 1}, {"a": 1}], 0, False, {}),
+    ("object.subset", [{"a": 1}, {"a": 1}], 1, False, {"~": "~"}),
+    ("object.subset", [{"a": 1}, {"b": 2}], 0, True, {"a": 1, "b": 2}),
+    ("object.subset", [["a"], ["b"]], 0, True, ["a", "b"]),
+    ("object.subset", [{"a": 1}, ["b"]], 0, True, ["b"]),
+    ("object.subset", [{"a": 1}, {"b": 2}], 1, True, {"a": 1}),
+    ("rem", [7, 5], 1, 1, 6),
+    ("split", ["a,b", "/"], 1, ["a", "b"], ","),
+    ("sprintf", ["%d%% %s", []], 1, "7% a", [7, "a"]),
+    ("sprintf", ["%s-%s", []], 1, "a-b-c", ["a", "b-c"]),
+    ("sprintf", ["%s-%s", []], 1, "a-b-c", ["a-b", "c"]),
+    ("sprintf", ["%x", []], 1, "ff", [255]),
+    ("sprintf", ["%q", []], 1, '"a"', ["a"]),
+    ("sprintf", ["%v", []], 1, "-7", [-7]),
+    ("startswith", ["abc", "z"], 1, True, "a"),
+    ("substring", ["abcdef", 0, 2], 1, "cd", 2),
+    ("substring", ["abcdef", 0, 1], 2, "abc", 3),
+    ("time.add_date", [LEAP_DAY, 0, 0, 0], 3, LEAP_DAY + 86_400 * 10**9, 1),
+    ("time.clock", [LEAP_DAY], 0, [1, 2, 3], LEAP_DAY + 3_723 * 10**9),
+    ("time.date", [0], 0, [2024, 2, 29], LEAP_DAY),
+    ("uri.parse", ["a"], 0, {"hostname": "a.example", "scheme": "https"}, "https://a.example"),
+]
+"""A built-in, its operands, the position of one, a wanted answer, a candidate that brings it."""
+
+NOTHING: list[tuple[str, list[Any], int, Any]] = [
+    ("array.slice", [["a"], -1, 2], 0, ["a"]),
+    ("count", [[]], 0, -1),
+    ("count", [[]], 0, "a"),
+    ("io.jwt.decode_verify", ["a", {"secret": "s"}], 1, [True, {}, {}]),
+    ("io.jwt.decode_verify", ["a", {"cert": "c"}], 0, [True, {}, {}]),
+    ("io.jwt.verify_hs256", [TOKEN, "s"], 1, True),
+    ("mul", [1, 0], 0, 3),
+    ("object.get", [{"a": 1}, "a", 0], 1, 2),
+    ("regex.replace", ["a-b", "-", "+"], 1, "a+b"),
+    ("regex.template_match", ["urn:{.*}", "urn:x", "{", "}"], 0, True),
+    ("regex.template_match", ["urn:{.*}", "urn:x", "", "}"], 1, True),
+    ("replace", ["a-b", "-", "+"], 1, "a+b"),
+    ("sprintf", ["%s", ["a"]], 0, "b"),
+    ("sprintf", ["a%s", []], 1, "b"),
+    ("strings.replace_n", [{"a": "b"}, "cab"], 0, "cbb"),
+    ("trim", ["-a-", "-"], 1, "a"),
+]
+"""A built-in, its operands, the position of one for which nothing is proposed, a wanted answer."""
+
+
+@pytest.mark.parametrize(("name", "operands", "position", "want", "candidate"), FOUND)
+def test_a_candidate_brings_the_answer(
+    name: str, operands: list[Any], position: int, want: Any, candidate: Any
+) -> None:
+    proposed = list(candidates(REGISTRY[name], position, want, operands))
+    assert any(equal(each, candidate) for each in proposed)
+    again = answer(REGISTRY[name], [*operands[:position], candidate, *operands[position + 1 :]])
+    assert equal(again, want)
+
+
+@pytest.mark.parametrize(("name", "operands", "position", "want"), NOTHING)
+def test_nothing_is_proposed(name: str, operands: list[Any], position: int, want: Any) -> None:
+    assert list(candidates(REGISTRY[name], position, want, operands)) == []
+
+
+def test_a_uuid_of_no_known_version_is_one_of_version_4() -> None:
+    for version in (99, -1, None):
+        want = {"version": version}
+        assert list(candidates(REGISTRY["uuid.parse"], 0, want, ["a"])) == [UUID]
+
+
 def test_candidates_are_bounded() -> None:
     for name, position, want, operands in (
         ("indexof", 0, 10**12, ["a", "b"]),

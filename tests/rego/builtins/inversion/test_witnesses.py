@@ -11,6 +11,7 @@ from doorward.rego.builtins.inversion.witnesses import (
     glob_witnesses,
     group_witnesses,
     instances_of,
+    regex_witnesses,
 )
 
 SCHEMAS: list[dict[str, Any]] = [
@@ -44,7 +45,38 @@ def test_groups_become_parts_of_a_text_that_matches() -> None:
     texts = group_witnesses(pattern, ["acme", None])
     query = Engine().prepare("regex.find_all_string_submatch_n(input.p, input.s, 1)[0]")
     assert [query.answer({"p": pattern, "s": each})[1] for each in texts] == ["acme"] * len(texts)
-    assert group_witnesses("(", ["a"]) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("a|bb", ["a", "bb"]),
+        ("[^a]", ["b"]),
+        ("[^b]", ["a"]),
+        ("[^ab]+", ["~", "~~"]),
+        ("[xyz]", ["x"]),
+        ("[b-y]", ["b"]),
+        (r"\d\s\w", ["1 a"]),
+        ("a{2,}", ["aa", "aaa"]),
+        ("b*?", ["", "b"]),
+        ("(cc|dd).", ["cca", "dda"]),
+    ],
+)
+def test_a_pattern_matches_its_texts(pattern: str, texts: list[str]) -> None:
+    assert regex_witnesses(pattern)[: len(texts)] == texts
+    query = Engine().prepare('regex.match(sprintf("^(%s)$", [input.p]), input.s)')
+    assert all(query.answer({"p": pattern, "s": each}) for each in texts)
+
+
+@pytest.mark.parametrize("pattern", ["(", "a" * 201])
+def test_a_pattern_that_is_invalid_or_long_has_no_texts(pattern: str) -> None:
+    assert regex_witnesses(pattern) == []
+    assert group_witnesses(pattern, ["a"]) == []
+
+
+def test_a_long_glob_has_no_texts() -> None:
+    assert glob_witnesses("a" * 201) == []
+    assert glob_witnesses("a" * 200)[0] == "a" * 200
 
 
 def test_each_alternative_of_a_glob_has_a_text() -> None:

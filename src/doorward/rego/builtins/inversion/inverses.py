@@ -664,9 +664,8 @@ def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
 def _scan_verb(verb: str, text: str) -> Any:
     """Return the value that a verb of a format wrote as `text`: for `d` an integer, for `x` and `X`
     a hexadecimal one, read from the first 64 characters; for `q` the text between the quotes, with
-    its escapes as they are; for `t` whether the text is `true`; for `v` an integer if the text is
-    one of fewer than 19 characters; otherwise the text itself. ValueError if there is no integer
-    for `d`, `x` or `X`.
+    its escapes as they are; for `v` an integer if the text is one of fewer than 19 characters;
+    otherwise the text itself. ValueError if there is no integer for `d`, `x` or `X`.
     """
     match verb:
         case "d":
@@ -675,8 +674,6 @@ def _scan_verb(verb: str, text: str) -> Any:
             return int(text[:64], 16)
         case "q":
             return text[1:-1]
-        case "t":
-            return text == "true"
         case "v" if parse_digits(text.removeprefix("-")) is not None and len(text) < 19:
             return int(text)
     return text
@@ -1030,8 +1027,8 @@ def invert_decode_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
     """Yield tokens (operand 0), signed with the `secret` of the constraints, for which
-    `io.jwt.decode_verify` may give `want`; an invalid one if `want` begins with false. Nothing for
-    the constraints, or without a secret.
+    `io.jwt.decode_verify` may give `want`; one signed with another secret if `want` begins with
+    false. Nothing for the constraints, or without a secret.
     """
     valid, header, claims = [*want, None, None, None][:3]
     constraints = o[1]
@@ -1039,7 +1036,7 @@ def invert_decode_verify(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
     if i != 0 or not isinstance(secret, str):
         return
     if valid is False:
-        yield "a.a.a"
+        yield sign_token(None, {}, f"{secret}~")
         return
     fields = claims if isinstance(claims, dict) else {}
     demanded = {key: constraints[key] for key in ("iss", "aud") if key in constraints}
@@ -1053,13 +1050,13 @@ def invert_verify_token(size: str) -> Inverse:
     """
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-        """The token signed again with the secret, or an invalid one if true is not wanted; [] for
-        the secret.
+        """The token signed again with the secret, or with another one if true is not wanted; []
+        for the secret.
         """
         if i != 0:
             return []
         parts = o[0].split(".")
         claims = go_json.unmarshal(_url_decode(parts[1])) if len(parts) == 3 else {}
-        return _truth(want, [sign_token(None, claims, o[1], size)], ["a.a.a"])
+        return [sign_token(None, claims, o[1] if want is True else f"{o[1]}~", size)]
 
     return invert
