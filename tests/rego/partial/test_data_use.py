@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import Engine
+from doorward.rego.partial import data_use
 from doorward.rego.tools import DataMember
 
 ENTRY = ("a", "allow")
@@ -60,6 +61,8 @@ EVE = {"users.eve", "users.eve.roles"}
         ("helper == true", ("default helper := false", "helper if input.r in data.users[_].roles")),
         ("some r in data.users[_].roles; r in roles; not startswith(r, input.x)",
          ("roles contains r if some r in data.users[input.u].roles",)),
+        ("f(data.users[input.u]).roles[_] == input.r", ("f(user) := user",)),
+        ("has(data.users[input.u], 1)", ("has(user, n) if user.roles[_] == n",)),
     ],
 )  # fmt: skip
 def test_members_that_a_condition_asks_for_can_go(body: str, more: tuple[str, ...]) -> None:
@@ -88,6 +91,10 @@ def test_members_that_a_condition_asks_for_can_go(body: str, more: tuple[str, ..
         ("x == 1", ("x := 1 if 1 in data.list", "x := 2 if 2 in data.list"), set()),
         ("x == 1", ("x := 1 if 1 in data.list else := 2",), set()),
         ("x == 1", ("x := y if some y in data.list",), set()),
+        ("x == 1", ("x := y if walk(data.flags, [_, y])",), set()),
+        ("0, input.x in data.list", (), {"list"}),
+        ("input.x in [data.name]", (), {"name"}),
+        ("first(data.list)", ("first([x, _, _]) if x == input.x",), {"list"}),
         ('walk(data.flags, [["on"], true])', (), {"flags"}),
         ("object.get(data.flags, input.x, true)", (), {"flags"}),
         ("data[input.x].on", (), {"flags", "flags.on", "list", "name"}),
@@ -101,6 +108,18 @@ def test_members_whose_absence_counts_stay(
 ) -> None:
     names = {each for each in removable(body, *more) if each.split(".")[0] != "users"}
     assert names - {"grants", "grants.reader", "grants.writer"} == expected
+
+
+def test_beyond_the_limits_nothing_can_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "data.users[_].roles[_] == input.r"
+    assert removable(body) == USERS | EVE
+    assert removable(f"{body}; data.list{'[_]' * (data_use.MAX_DEPTH - 1)}") >= USERS | EVE
+    assert removable(f"{body}; data.list{'[_]' * data_use.MAX_DEPTH}") == set()
+    monkeypatch.setattr(data_use, "MAX_LOCATIONS", 3)
+    steps = "a := data.users; b := a[_]; c := b.roles; d := c[_]; d == input.r"
+    assert removable(steps) == set()
+    monkeypatch.setattr(data_use, "MAX_LOCATIONS", 4)
+    assert removable(steps) == USERS | EVE
 
 
 @pytest.mark.parametrize(

@@ -343,23 +343,22 @@ class _Flow:
             self._add(left, self.locations(right))
             self._add(right, self.locations(left))
         elif type(expr.operator) is Ref:
-            group = self.group_of(expr.operator)
-            for rule in group.branches if group else ():
+            for rule in self.group_of(expr.operator).branches:
                 for parameter, arg in zip(rule.args or (), expr.args, strict=False):
                     self._add(parameter, self.locations(arg))
-                if rule.value is not None:
-                    for result in self.results(expr):
-                        self._add(result, self.locations(rule.value))
+                assert rule.value is not None  # a function's
+                for result in self.results(expr):
+                    self._add(result, self.locations(rule.value))
 
     def _add(self, term: Term, locations: set[Location]) -> None:
         """Add locations to the origins of `term`, if it is a variable."""
         if type(term) is Var and locations:
             self.origins[term.name] |= locations
 
-    def group_of(self, operator: Ref) -> _Group | None:
-        """Return the definitions of a function, None if the policies have none."""
+    def group_of(self, operator: Ref) -> _Group:
+        """Return the definitions of a function, which a call that compiled has."""
         path = tuple([p.value for p in operator.parts[1:] if isinstance(p, Constant)])
-        return self.groups.get(path)  # type: ignore[arg-type]
+        return self.groups[path]  # type: ignore[index]
 
     def locations(self, term: Term) -> set[Location]:
         """Return the locations in data that a term's value may come from, also through rules; an
@@ -566,14 +565,8 @@ class _Uses:
             self._value(term, absence_matters=absence_matters, is_true=other == TRUE)
 
     def _call(self, expr: Expr, operator: Ref, *, absence_matters: bool) -> None:
-        """Record the operands of a call of a policy's function, and visit the function. The
-        operands of an unknown function are recorded as values whose absence matters.
-        """
+        """Record the operands of a call of a policy's function, and visit the function."""
         group = self._flow.group_of(operator)
-        if group is None:
-            for term in expr.args:
-                self._value(term, absence_matters=True)
-            return
         self._mentioned.add(group.path)
         self._visit(group, absence_matters=absence_matters)
         for number, term in enumerate(expr.args):
@@ -590,8 +583,6 @@ class _Uses:
         rules at its locations, and those below them, of which the absence matters.
         """
         if type(term) is Ref:
-            if type(term.parts[0]) not in (Var, Ref):
-                self._value(term.parts[0], absence_matters=absence_matters)
             self._operands(term, absence_matters=absence_matters)
         for first, location in self._flow.find_anchored(term):
             if absence_matters:
