@@ -349,8 +349,8 @@ def _change(request: _Request, answer: _Answer) -> Change | None:
     """Return the smallest change of the input that makes the document of the query true, or a
     `Change` which says that none was found.
 
-    None, without a search, if the query is not a document, has no input or has another value than
-    false.
+    None, without a search, if the query is not a path such as `data.a.b`, there is no input, or the
+    document is neither false nor undefined.
     """
     path = request.query.strip().split(".")
     is_document = path[0] == "data" and len(path) > 1 and all(map(str.isidentifier, path))

@@ -145,7 +145,8 @@ def _files(paths: Iterable[str], request: _Request) -> int:
 
 
 def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each policy file with the folder it was found from; links to folders are not followed.
+    """Yield pairs of folder and policy file: the folder is that in `paths`, or the parent of a file
+    in `paths`. Links to folders are not followed.
 
     Errors of folders that cannot be read are added to `broken`.
     """

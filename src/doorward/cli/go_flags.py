@@ -110,8 +110,8 @@ class _Words:
         return [*self.values, *self._booleans_written_out()], operands
 
     def _booleans_written_out(self) -> Iterator[str]:
-        """Yield the boolean flags in click's form: `--flag`, `--no-flag`, or nothing for a plain
-        false.
+        """Yield the boolean flags in click's form: `--flag` for a true one; `--no-flag` for a false
+        one that has this form, else nothing.
         """
         for option, value in self.booleans.values():
             if value:

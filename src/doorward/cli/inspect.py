@@ -153,7 +153,9 @@ def _read(path: str, *, v0: bool) -> _Content:
 def _add_policies(
     content: _Content, modules: Mapping[str, str], versions: Mapping[str, int], *, v0: bool
 ) -> None:
-    """Parse policies, and add their packages and annotations to `content`, sorted as in OPA."""
+    """Parse policies, and add them, their packages and annotations to `content`; the annotations
+    are then sorted as in OPA. Raise ParseError for a policy that is not valid.
+    """
     for file, text in modules.items():
         version = versions.get(file)
         module = parse_module(

@@ -224,7 +224,7 @@ class _Progress:
         self._is_shown = sys.stderr.isatty()
 
     def show(self, tally: Tally) -> None:
-        """Redraw the bar, at most ten times a second."""
+        """Redraw the bar, at most ten times a second. Does nothing if no bar is shown."""
         now = time.monotonic()
         if not self._is_shown or now - self._drawn < 0.1:
             return

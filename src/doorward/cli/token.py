@@ -97,8 +97,9 @@ def command(
 ) -> None:
     """Print a signed token (JWT) with the claims that the people policy reads.
 
-    Times are seconds since the epoch, or with a sign, seconds from now. An empty value omits the
-    claim. Without --secret, the secret is read from the environment variable DOORWARD_SECRET.
+    Times are seconds since the epoch, or with a sign, seconds from now. An empty --nbf or --exp
+    omits the claim. Without --secret, the secret is read from the environment variable
+    DOORWARD_SECRET.
     """
     now = int(time.time())
     content: dict[str, Any] = {}

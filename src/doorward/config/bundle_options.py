@@ -233,7 +233,7 @@ class DiscoveryBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError without `resource` or `name`."""
+        """Raise ConfigError if both `resource` and `name` are missing or empty."""
         if not block.get("resource", str, "") and not block.get("name", str, ""):
             raise ConfigError(
                 f"{block.location('resource')}: missing required discovery.resource field"

@@ -375,8 +375,8 @@ class Evaluation:
 
 
 def _secret_paths(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Split paths at slashes: `keys/signing` -> `("keys", "signing")`. Raise ValueError for the
-    root, or an empty segment.
+    """Split paths at slashes: `keys/signing` -> `("keys", "signing")`; slashes at the ends are
+    ignored. Raise ValueError for the root, or an empty segment.
     """
     paths = tuple(tuple(path.strip("/").split("/")) for path in texts)
     if not all(map(all, paths)):

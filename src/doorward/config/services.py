@@ -228,7 +228,9 @@ class _RoleSigning:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError unless at least one of the sources is configured."""
+        """Raise ConfigError unless the keys of the environment, a profile or the metadata service
+        are configured.
+        """
         if not _has_any(block, ["environment", "profile", "metadata"]):
             raise ConfigError(
                 f"{block.path}: unsupported AWS signing plugin with AssumeRole credential provider"
@@ -307,7 +309,7 @@ class _AwsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError unless at least one of the sources is configured."""
+        """Raise ConfigError unless a source of AWS keys is configured."""
         if not _has_any(block, _SOURCES):
             where = f"{block.file}: {block.path}" if block.file else block.path
             raise ConfigError(

@@ -616,9 +616,9 @@ class Console:
         self, after: list[int], docker: int, filter: Filter, limit: int
     ) -> AsyncIterator[bytes]:
         """Yield a message every `ROUND` seconds, with what is new in every process, for `STREAM`
-        seconds or until `close`. `after` are the numbers of the last decision that the page has of
-        each process, and `docker` that of the Docker plugin; both are updated. `limit`: the most
-        decisions of one message.
+        seconds or until `close`. `after` has the number of the last decision that the page has of
+        each process, and is updated; `docker` is that of the Docker plugin. Each message's id has
+        the new numbers. `limit` is the most decisions of one message.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM

@@ -37,9 +37,10 @@ _PAUSE: Final = 0.0005
 
 
 def compare(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Return, as JSON, the revisions (`from`, `to`), the diff between them (`lines`), and those of
-    `entries` that the earlier one decided and that are different now: see `_decisions`. Blocks for
-    up to `SECONDS` or more.
+    """Return, as JSON, the revisions (`from`, `to`), the diff between their policies (`lines`), and
+    how the decisions of the old revision in `entries` compare with those of the current policies:
+    `compared` and `different` are counts, `changed` has a row for each of the first `SHOWN` that
+    differ. Blocks for about `SECONDS` at most.
     """
     return {
         "from": old.revision,

@@ -170,7 +170,8 @@ def _read_headers(lines: list[str]) -> dict[str, str]:
 
 
 def _request(method: str, target: str, headers: dict[str, str], body: str) -> HttpRequest:
-    """Return the request for a URL or a path; the host comes from the headers or from the URL.
+    """Return the request for a URL or a path. The host is that of the URL unless `headers` has
+    `host`, which is removed from it.
     PastedError if the URL cannot be read.
     """
     with_scheme = target if "://" in target or target.startswith("/") else f"http://{target}"

@@ -70,8 +70,9 @@ def _as_rego(value: Any) -> str:
 
 
 def run_tests(snapshot: Snapshot) -> dict[str, Any]:
-    """Run the tests among the policies in force and judge their properties, for `SECONDS` each;
-    they reach neither network nor environment. `error` says why some results are missing.
+    """Run the first `MOST` tests among the policies in force (`more` is True if there are others)
+    and judge their properties, for `SECONDS` each; they reach neither network nor environment.
+    `error` says why some results are missing.
     """
     policies = snapshot.engine.policies
     names = short_names(policies)

@@ -259,8 +259,9 @@ def _lifetime(seconds: object) -> float:
 
 
 def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
-    """Return the form of the token request: grant, scopes and, without a client secret, an
-    assertion. CredentialsError if it cannot be signed or read.
+    """Return the form of the token request: configured parameters, scopes, grant, and an assertion
+    if the grant is `jwt_bearer` or there is no client secret. CredentialsError if the assertion
+    cannot be signed or read.
     """
     form = dict(options.parameters)
     if options.scopes:

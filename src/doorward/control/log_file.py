@@ -34,8 +34,9 @@ class LogFile:
         self._torn = is_cut_off(self._options.path, descriptor)
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Append lines, after rotating the file if they would exceed `max_bytes`. OSError if that
-        fails: some of the lines may be in the file then, and the last of these cut off.
+        """Append lines, after rotating the file if they would exceed `max_bytes`, or opening it
+        again if another program has moved it. OSError if that fails: some of the lines may be in
+        the file then, and the last of these cut off.
         """
         content = b"".join([line + b"\n" for line in lines])
         # logrotate and the like move the file: the next lines belong to the new one.

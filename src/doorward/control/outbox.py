@@ -180,7 +180,7 @@ class DiskOutbox:
         for number in range(SLOTS):
             part = os.path.join(folder, str(number))
             os.makedirs(part, mode=0o700, exist_ok=True)
-            if self._is_locked(part):
+            if self._try_lock(part):
                 return part
         raise OSError(
             None,
@@ -188,9 +188,9 @@ class DiskOutbox:
             "another folder for some of them",
         )
 
-    def _is_locked(self, part: str) -> bool:
-        """Try to lock the folder `part`. Return True if this process has the lock now, False if
-        another has it.
+    def _try_lock(self, part: str) -> bool:
+        """Try to lock the folder `part`. Return True if this object now holds the lock, False if
+        another holds it.
         """
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -226,7 +226,7 @@ class DiskOutbox:
                 if part == self._folder:
                     if self._file < 0:
                         self._take_over(part)
-                elif os.path.isdir(part) and os.listdir(part) != ["lock"] and self._is_locked(part):
+                elif os.path.isdir(part) and os.listdir(part) != ["lock"] and self._try_lock(part):
                     self._take_over(part)
         finally:
             for descriptor in self._locks[1:]:

@@ -301,7 +301,7 @@ class ControlPlane:
         self.status.note_bundles(statuses)
 
     def _note_discovery(self, status: BundleStatus) -> None:
-        """Update the health and the status reports with the status of discovery."""
+        """Report the status of discovery; its health becomes OK once discovery is ready."""
         if self.discovery is not None and self.discovery.is_ready:
             self._health.set("discovery", State.OK)
         self.status.note_discovery(status)

@@ -126,8 +126,8 @@ def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]
 
 
 def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
-    """Return the digest and the size in bytes (0 if unknown) of the manifest's first tarball layer;
-    RegistryError if it has none.
+    """Return the digest and the size in bytes (0 if unknown) of the manifest's first tarball layer.
+    RegistryError if there is no such layer, or its digest is not a SHA-256 digest.
     """
     layers = manifest.get("layers")
     for each in layers if isinstance(layers, list) else ():

@@ -530,8 +530,8 @@ class DecisionLog:
             raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
-        """Return the masks of the mask policy for the event, [] if it is undefined; _LogError if it
-        fails or its value is not valid.
+        """Return the masks of the mask policy for the event; [] if no policy is configured or its
+        document is undefined. Raise _LogError if the policy fails or its value is not valid.
         """
         path = self._options.mask_decision
         try:

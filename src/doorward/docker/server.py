@@ -114,8 +114,8 @@ class BindError(Exception):
 def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
     """Return a socket that listens at `path`, accessible only with `mode` from the beginning.
 
-    Replaces a stale socket. Raise BindError if another process listens there, a file is in the way,
-    or binding fails.
+    Creates the folder and replaces a stale socket. Raise BindError if another process listens
+    there, a file is in the way, or binding fails.
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)

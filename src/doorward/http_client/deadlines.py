@@ -46,8 +46,8 @@ def with_deadlines(client: httpx.Client) -> httpx.Client:
 
 
 def _seconds_left(timeout: float | None, error: type[Exception]) -> float | None:
-    """Return the seconds that one wait may take, None for no limit; raise `error` if the deadline
-    has passed.
+    """Return the seconds that one wait may take: `timeout`, but not more than remain until the
+    deadline of `finished_by`. None: no limit. Raise `error` if that deadline has passed.
     """
     until = _UNTIL.get()
     if until == inf:

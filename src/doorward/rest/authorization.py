@@ -77,7 +77,9 @@ def allows_token(pdp: PDP, decision_path: str, path: list[Value], token: str) ->
 
 
 def _refusal(decision: Decision) -> Response | None:
-    """Return the response to a request that the system policy does not allow; None if it does."""
+    """Return None if the system policy allows the request; else the response that refuses it: 401,
+    or 500 if the policy fails, is undefined, or answers with an object without `allowed`.
+    """
     if decision.error is not None:
         return failed(decision.error)
     result = decision.result

@@ -139,7 +139,9 @@ class Call:
         )
 
     def provenance(self) -> dict[str, str]:
-        """Return the server's version and the revisions of bundles, each as JSON by name."""
+        """Return the members of the `provenance` object, each as JSON: the server's version and
+        build, and, if there are any, the bundles with their revisions.
+        """
         bundles: dict[Key, Value] = {
             name: {"revision": "", **fields} if isinstance(fields, dict) else fields
             for name, fields in self.snapshot.bundles.items()
@@ -154,7 +156,9 @@ class Call:
         return metrics
 
     def _timers(self) -> dict[str, int]:
-        """Return the timers of parsing and compiling, by OPA's names."""
+        """Return, by OPA's names, the time of parsing the input, 1 or 0 for a query that came from
+        the cache or not, and if it did not the time of compiling it.
+        """
         timers = {
             "counter_server_query_cache_hit": int(self.compile_ns is None),
             "timer_rego_input_parse_ns": self.parse_ns,

@@ -205,8 +205,8 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
 
 
 def _read_metadata(snapshot: Snapshot, names: Sequence[str], request: _Request) -> FilterMetadata:
-    """Return the unknown documents and the mask rule of a filter: those that the request names,
-    else those in the METADATA of the rule at `names`.
+    """Return the unknown documents and the mask rule of a filter. Each that the request does not
+    name is taken from the METADATA of the rule at `names`.
 
     Raise _Refused if a path is malformed or the METADATA is invalid.
     """
@@ -381,7 +381,9 @@ def _result(
 
 
 def _query(conditions: Conditions, target: Target, mappings: Mapping[str, Any] | None) -> Any:
-    """The conditions as SQL text or as UCAST; raise `_Refused` if mappings do not fit."""
+    """Return the conditions as SQL text or as UCAST. Raise `_Refused` if the mappings do not fit,
+    or SQL cannot express the conditions.
+    """
     try:
         names = names_for(mappings, target)
         if target.kind == "ucast":

@@ -59,7 +59,9 @@ def _paths(routes: Routes) -> dict[str, Any]:
 
 
 def _parameters_of_path(route: Route, path: str) -> dict[str, Any]:
-    """Return the parameter at the end of a path such as `/v1/data/{path}`; {} if there is none."""
+    """Return `{"parameters": […]}` with the parameter at the end of a path such as
+    `/v1/data/{path}`; {} if there is none.
+    """
     if not path.endswith("}"):
         return {}
     where = {"name": route.parameter, "in": "path", "required": True, "schema": _TEXT}

@@ -147,8 +147,8 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
 
 
 def logged_headers(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
-    """Return the request headers to log under their configured names; None if the request has
-    none.
+    """Return the headers to log as `{"http": {"headers": {name: values}}}`, by the names in
+    `names`; None if the request has none of them.
     """
     headers: dict[Key, Value] = {}
     for name in names:

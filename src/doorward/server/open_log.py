@@ -32,9 +32,10 @@ def open_log(
     """Open the decision log that a configuration describes; None if it is turned off. Raise OSError
     if its file cannot be opened.
 
-    `write` writes lines to the console; `sinks` get events beside console and file; `on_lost` is
-    called with the reason for each lost event. `trace` returns the ids of the current trace and
-    span, `note` what the console adds to an event.
+    `write` writes the lines of the console log, if the configuration turns that on. `sinks` get the
+    events too. `on_lost` is called with the reason for each lost event. `trace` returns the ids of
+    the current trace and span; `note` returns the fields that Doorward's web console adds to an
+    event.
     """
     options = config.decision_logs
     if not options.is_enabled:

@@ -347,8 +347,10 @@ def bind_all(options: SidecarOptions) -> list[Socket]:
 
 
 def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
-    """Read the configuration again and pass it to `follow`, with the labels `id` and `version` of
-    the start. An error is logged, and nothing is raised.
+    """Read the configuration again and pass it to `follow`; labels `id` and `version` that it does
+    not set stay those of the start. Does nothing without `read_config`.
+
+    ConfigError, StartupError and RegoError are logged, not raised.
     """
     if options.read_config is None:
         return
@@ -376,9 +378,10 @@ def tls_context(options: TlsOptions) -> TlsContext:
 
 
 def tracer_of(options: SidecarOptions) -> Tracer | None:
-    """Return the tracer if the configuration or the environment turns traces on; else None. Without
-    OpenTelemetry's packages, raise StartupError if the configuration asks for traces, and log a
-    warning if only the environment does. Raise ConfigError for settings that are not valid.
+    """Return the tracer, and set it on `options.sender`, if the configuration or the environment
+    turns traces on; else return None. Without OpenTelemetry's packages, raise StartupError if the
+    configuration asks for traces, and log a warning if only the environment does. Raise ConfigError
+    for settings that are not valid.
     """
     if options.sender is None:
         return None

@@ -97,7 +97,7 @@ class Totals(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of all workers as one, the revision of each worker, the number of
-        restarts, and the parent's metrics.
+        restarts, and the parent's metrics. The policy reloads are those that the parent counted.
         """
         for family in _merge([self._ended, *[state["metrics"] for state in self._states]]):
             if family.name == "policy_reloads":

@@ -77,7 +77,9 @@ def _metrics(family: Metric) -> Iterator[dict[str, Any]]:
 
 
 def _value(family: Metric, samples: list[Sample]) -> dict[str, Any]:
-    """Return the value of one label set as JSON: a number, or count, sum and buckets."""
+    """Return the value of one label set as JSON, under its type: `{"counter": {"value": 1.0}}` or
+    `{"gauge": …}`; count, sum and buckets under `histogram` or `summary`.
+    """
     if family.type not in ("histogram", "summary"):
         kind = "counter" if family.type == "counter" else "gauge"
         return {kind: {"value": samples[0].value}}

@@ -80,8 +80,8 @@ class _AlertingObject(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Do the handshake; after a failure ask for the alert to be sent first, and raise the
-        failure later.
+        """Do the handshake. If it fails and an alert must be sent, raise SSLWantReadError first,
+        and the failure in the next call.
         """
         if self._failure is not None:
             raise self._failure

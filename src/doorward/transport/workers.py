@@ -143,7 +143,7 @@ class Channel:
 
     def wait(self, seconds: float, alarm: Alarm | None = None) -> None:
         """Block until a message has arrived, the other side is gone or the alarm rang; at most
-        `seconds`.
+        `seconds`. Clears the alarm.
         """
         waits = select.poll()
         waits.register(self._end, select.POLLIN)
@@ -353,8 +353,8 @@ class Supervisor:
         worker.channel.send({"is": "go"})
 
     def _note(self, worker: Worker, message: dict[str, Any]) -> None:
-        """Record a message of a worker: `prepared` means that it may be released, `state` that it
-        serves.
+        """Record a message of a worker. `state`: the worker serves. `prepared`: it is ready to
+        serve, and is released at once unless its generation is still starting.
         """
         worker.heard = monotonic()
         match message.get("is"):
@@ -388,9 +388,8 @@ class Supervisor:
             self._ending.append(worker)
 
     def _bury(self, worker: Worker) -> None:
-        """Handle the end of a worker's channel: kill the worker if it was not stopping.
-
-        One that is stopping has the rest of its grace; `poll` reaps both.
+        """Handle the end of a worker's channel: kill the worker, unless it is stopping and has the
+        rest of its grace. Does not wait for its end, which `poll` notes.
         """
         # Before the channel closes: the selector needs its descriptor.
         self._selector.unregister(worker.channel)

@@ -478,8 +478,8 @@ def _show_under(named: int, text: str) -> str:
 
 
 def _is_unknown(body: str) -> bool:
-    """Return True if a body is neither JSON nor a form, as which a single word and an empty body
-    count, so that names and values cannot be told apart.
+    """Return True if a body is neither JSON nor a form, so that names and values cannot be told
+    apart. An empty body and a single word count as forms.
     """
     if _FORM.fullmatch(body):
         return False

@@ -114,7 +114,9 @@ class ClientConnection(Wire):
         return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def shutdown(self) -> None:
-        """Close the connection after the exchange that runs; at once if none does."""
+        """Close the connection after the current exchange; at once if there is none and no part of
+        a request has arrived.
+        """
         self._drains = True
         # With bytes of a request at hand it ends after its answer.
         if self._is_idle and not self.data:
@@ -171,7 +173,8 @@ class ClientConnection(Wire):
         return await self._exchange.run(head) and not self._drains
 
     async def _linger(self) -> None:
-        """Send the end of the stream, then read and drop bytes of the client until it closes.
+        """Send the end of the stream, read and drop bytes of the client until it closes, and close
+        the connection.
 
         Reads at most about `MOST_DRAINED` bytes. A socket that is closed with unread bytes is
         reset, and the client would lose the last response with it.

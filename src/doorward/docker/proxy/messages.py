@@ -100,7 +100,7 @@ def parse_request_head(content: bytes) -> RequestHead:
 
     Raise HeadError, which carries the status for the client, if the head is malformed or has too
     many headers, has no Host, repeats a header in `SINGLE`, or gives a length or transfer coding
-    that is not supported. A request without a length has length 0.
+    that is not supported. The length is 0 if the head has none, -1 for a chunked body.
     """
     line, _, rest = content.partition(b"\r\n")
     match = _REQUEST.fullmatch(line)

@@ -123,7 +123,7 @@ class ProxyServer:
 
     @property
     def is_stuck(self) -> bool:
-        """True if nothing is answered any more, and will not be."""
+        """True if the server has stopped answering and does not recover by itself."""
         is_full = self._pool is not None and self._pool.queued >= THREADS
         if is_full and self._pool_part.problem is not None:
             return True

@@ -287,7 +287,9 @@ class _Copy:
         return False
 
     def now(self) -> Archive | None:
-        """Return the archive with the kinds of entries so far; None if nothing new was seen."""
+        """Return the archive with the kinds of entries so far; None if no new kind was seen since
+        the last call.
+        """
         if len(self._kinds) == self._decided:
             return None
         self._decided = len(self._kinds)

@@ -74,8 +74,8 @@ def archive_views(
 
 
 def _views_of(dockerfile: Dockerfile, views: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `build` view with the images, remotes, instructions, entitlements and frontend of
-    its Dockerfile.
+    """Return `{"build": view}`: the `build` view of `views` with the images, remotes,
+    instructions, entitlements and frontend of the Dockerfile.
     """
     images = [parse_image(each) for each in dockerfile.images]
     frontend = ""

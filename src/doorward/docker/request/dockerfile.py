@@ -174,8 +174,8 @@ def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
 
 
 def _without_escape(line: str, escape: str) -> tuple[str, bool]:
-    """Return a line without the escape character at its end, and True if the next line continues
-    it. A line that ends with two escapes is not continued.
+    """Return a line without the escape character that ends it, and without blanks after that, and
+    True: the next line continues it. If no escape ends it, or two, return it unchanged, and False.
     """
     stripped = line.rstrip(" \t")
     if not stripped.endswith(escape) or stripped.endswith(escape * 2):

@@ -156,7 +156,9 @@ class ContainerFacts:
         return _Questions(self._socket, self._nonce, deadline, self._translate)
 
     def _container_of_exec(self, name: str, questions: _Questions) -> dict[str, Any]:
-        """Return the view of the container in which an exec runs; it may be missing or unknown."""
+        """Return the view of the container in which an exec runs. If the daemon does not know the
+        exec, that view has `missing` True; without a usable answer, it has only `asked` True.
+        """
         answer = questions.ask("exec", name, "/json")
         if answer is None or answer is _MISSING:
             return {**NO_CONTAINER, "asked": True, "missing": answer is _MISSING}

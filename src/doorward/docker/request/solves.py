@@ -138,7 +138,7 @@ def _texts(fields: Fields, number: int) -> list[str]:
 
 
 def _map(fields: Fields, number: int) -> dict[str, str]:
-    """Return a Protobuf map of texts; _UnreadableError for a repeated key."""
+    """Return the Protobuf map of texts in field `number`; _UnreadableError for a repeated key."""
     entries: dict[str, str] = {}
     for content in fields.get(number, []):
         entry = _fields(content, _PAIR)

@@ -230,8 +230,8 @@ def is_traefik(document: Located) -> bool:
 
 
 def check_traefik(file: str, document: Located) -> Iterator[Finding]:
-    """Yield findings for Traefik's entry points, its `forwardAuth` middlewares, and headers of
-    clients that a router does not remove before one.
+    """Yield findings for Traefik's entry points and `forwardAuth` middlewares, and for routers that
+    do not remove clients' headers before `forwardAuth`.
     """
     for point in document.get("entryPoints").fields().values():
         strategy = point.get("http", "aliasHeadersStrategy")

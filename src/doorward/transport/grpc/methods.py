@@ -454,8 +454,8 @@ class _Unary:
             stream.state = cancellation
 
     def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
-        """Send an answer with its trailers. End the call with the error that it is, or with
-        RESOURCE_EXHAUSTED if it is too large.
+        """Send an answer with its trailers. End the call with an error if `answer` is one, and with
+        RESOURCE_EXHAUSTED if the answer is too large.
         """
         if isinstance(answer, GrpcError):
             self._fail(stream, answer)

@@ -388,8 +388,8 @@ class Connection:
             stream.route.receive(stream, payload, False)
 
     def _check_length(self, stream: Stream, size: int) -> None:
-        """Raise StreamError if the body is longer than `content-length`, or ends shorter (RFC 9113,
-        8.1.1).
+        """Add `size` to the bytes of the body that have arrived. Raise StreamError if they are more
+        than `content-length`, or fewer at the end of the body (RFC 9113, 8.1.1).
         """
         stream.body_size += size
         assert stream.expected is not None
@@ -422,7 +422,9 @@ class Connection:
         self._block = PartialBlock(self.limits, stream_id, flags, payload)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle CONTINUATION (RFC 9113, 6.10): the next piece of a header block."""
+        """Handle CONTINUATION (RFC 9113, 6.10): the next piece of a header block. Raise Http2Error
+        if no block of this stream has begun, or the block is too large.
+        """
         block = self._block
         # RFC 9113, 6.2: the frames of a block must be contiguous, for HPACK has one state.
         if block is None or stream_id != block.stream_id:
@@ -487,8 +489,9 @@ class Connection:
     def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
         """Check trailers and end the request. `ended`: their frame has END_STREAM.
 
-        Raise StreamError if they are malformed, too large or do not end the stream, Http2Error if
-        they cannot be decoded; for a stream that is not open, the error of `_check_closed`.
+        Raise StreamError if they are malformed, too large or do not end the stream, or if the body
+        is shorter than `content-length`; Http2Error if they cannot be decoded. Trailers of a stream
+        that is not open are ignored or an error, as `_check_closed` decides.
         """
         # Before any check of the stream, to keep the peer's table.
         headers, size = self._headers.decode(block)
@@ -512,7 +515,8 @@ class Connection:
 
     def _refuse_large(self, stream_id: int, ended: bool) -> None:
         """Answer a request with 431 since its header list is over the limit (RFC 9113, 10.5.1).
-        `ended`: the client has sent all of the request.
+        `ended`: the client has sent all of the request. It costs as much credit as a reset;
+        Http2Error if that is used up.
         """
         # As much as a reset: decoding a large list is work for nothing.
         self._charge(self.limits.reset_cost)
@@ -533,7 +537,7 @@ class Connection:
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
         """Handle RST_STREAM (RFC 9113, 6.4): abort the stream. It costs credit, against rapid
-        resets.
+        resets. Raise Http2Error for a malformed frame, an idle stream, or if the credit is used up.
         """
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM must have four bytes")
@@ -547,7 +551,10 @@ class Connection:
         stream.route.abort(stream)
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame."""
+        """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame; an
+        acknowledgement is only checked. Raise Http2Error for an invalid frame or setting, and for
+        too many.
+        """
         # By the number of settings: one frame can hold 2,730 of them (CVE-2019-9515).
         self._charge(1 + len(payload) // _SETTING.size)
         if stream_id:
@@ -622,7 +629,9 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut")
 
     def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Widen the send window of the connection or of a stream (RFC 9113, 6.9)."""
+        """Widen the send window of the connection or of a stream (RFC 9113, 6.9); a closed stream
+        is ignored. Raise Http2Error for a malformed frame and for an idle stream.
+        """
         self._charge(1)
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE must have four bytes")
@@ -672,7 +681,9 @@ class Connection:
         stream.route.abort(stream)
 
     def _fail(self, error: Http2Error) -> None:
-        """Write GOAWAY with the error, and end the connection."""
+        """Write GOAWAY with the error, unless the client's preface is missing, and end the
+        connection.
+        """
         if self._receiving != "preface":
             self._sender.write_goaway(self._highest, error.code, error.message.encode())
         self.lost()

@@ -132,10 +132,10 @@ def value_reader(kind: ValueType) -> Reader:
 
 
 def _integer_reader(kind: ValueType) -> Reader:
-    """A reader of integers, and of null.
+    """Return a reader of integers and null.
 
-    It raises for another type and for a number out of range; it notes a fault for one that `kind`
-    does not accept, 0 excepted.
+    The reader raises MalformedRequestError for another type and for an integer beyond 64 bits. An
+    integer that `kind` does not accept, other than 0, is added to the faults of its `Notes`.
     """
     accepts, text = kind.accepts, kind.text
 
@@ -393,7 +393,8 @@ def struct_reader(
 def _check_classes(
     keyed: dict[str, Any], struct: Struct, path: str
 ) -> tuple[tuple[str, ...], bool]:
-    """Check the JSON classes of an object's fields.
+    """Check the JSON classes of an object's fields. In `keyed`, an empty value of a field that may
+    have several types is replaced by the one that stands for it.
 
     Return the names of null fields that Go leaves at their zero value, and True if any other object
     with these names and classes is right too. Raise MalformedRequestError for a wrong class.

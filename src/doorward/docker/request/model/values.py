@@ -190,8 +190,8 @@ _pattern("storage-option", "size", re.compile(r"size"))
 
 
 def is_host_path(value: str) -> bool:
-    """Return True for an absolute path without characters that some reader on the way to mount(2)
-    takes for something else, such as a separator.
+    """Return True for an absolute path of less than 4096 printable characters, without those that
+    some reader on the way to mount(2) takes for something else, such as a separator.
 
     Empty and dot segments are accepted, since they are removed where the path is judged.
     """
