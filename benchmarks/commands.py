@@ -146,9 +146,12 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
 
 def formatting(folder: Path, ours: str, file: Path, rules: int) -> Iterator[Work]:
     """`fmt` of policies that are formatted, and of others, next to our own `check`."""
-    other = folder / f"unformatted{rules}.rego"
-    other.write_text(file.read_text().replace(" == ", "=="))
-    for path, how in ((file, "formatted"), (other, "other")):
+    # `lookup` writes each body on one line, which `fmt` takes apart.
+    formatted = folder / f"formatted{rules}.rego"
+    formatted.write_bytes(
+        subprocess.run([ours, "fmt", str(file)], capture_output=True, check=True).stdout
+    )
+    for path, how in ((formatted, "formatted"), (file, "other")):
         name = f"`fmt` of {rules:,} {how} rules, next to our own `check`"
         command, check = [ours, "fmt", str(path)], [ours, "check", str(path)]
         yield Work(name, [command], [check], 1.3, next_to_ours=True)

@@ -82,7 +82,7 @@ def sites_of(top: Module | Body) -> Sites:
     waiting: list[tuple[Node, Span | None]] = [(node, None) for node in reversed(first)]
     while waiting:
         node, span = waiting.pop()
-        below = children(node)
+        below: Iterable[Node] = children(node)
         if isinstance(node, Expr) and isinstance(node.term, Call) and span is None:
             calls.append((node.term, node.span, False))
             # Without the first child: that is the term, which would be listed again as a value.

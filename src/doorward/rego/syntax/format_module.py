@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, in_row, scalar_text
 from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
-from doorward.rego.syntax.layout import Layout, UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.layout import Layout, UnexpectedComment, last_row
 from doorward.rego.syntax.nodes import (
     And,
     Call,
@@ -277,7 +277,7 @@ class ModuleWriter:
         if not skip and head_key(rule) is not None:
             skip = "[]"
         with suppress(UnexpectedComment):
-            self.layout.pass_row(closing_row(rule.span, "{}", skip))
+            self.layout.pass_row(self.layout.closing_row(rule.span, "{}", skip))
         self.layout.level -= 1
         self.layout.start_line()
         self.layout.write("}")
@@ -318,7 +318,7 @@ class ModuleWriter:
             return True
         if head.args and not is_else:
             self.layout.write("(")
-            close = closing_row(head.span, "()")
+            close = self.layout.closing_row(head.span, "()")
             self.terms.items(head.args, head.span, close, self.terms.argument)
             self.layout.write(")")
         try:

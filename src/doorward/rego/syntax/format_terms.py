@@ -7,7 +7,6 @@ there is written as in the source; the methods that do not say so raise Unexpect
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Final, TypeVar
 
 from doorward.rego.numbers import number_text
 from doorward.rego.source import Span
-from doorward.rego.syntax.layout import Layout, UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.layout import Layout, UnexpectedComment, last_row
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -75,7 +74,6 @@ _LEVELS: Final = {
 """How tightly each infix operator binds; a greater number binds more."""
 MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
 """The built-ins of `in`, with their number of operands."""
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class TermWriter:
@@ -100,7 +98,7 @@ class TermWriter:
         self.layout.pass_row(body[0].span.row)
         last: Expr | None = None
         for expr in body:
-            if last is not None and expr.span.row > last_row(last.span) + 1:
+            if last is not None and _has_rows_between(last, expr):
                 self.layout.blank_line()
             self.layout.start_line()
             self.expr_or_as_is(expr, below=last is not None)
@@ -111,11 +109,15 @@ class TermWriter:
         """Write an expression; if a comment in it has no place, write its source text. `below`:
         another expression is on the line above.
         """
-        with suppress(UnexpectedComment):
-            self.layout.pass_row(expr.span.row)
+        if self.layout.comments:
+            with suppress(UnexpectedComment):
+                self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
+        self._lead = self.layout.length if below else -1
+        if not self.layout.comments:
+            self.expr(expr)
+            return
         mark = self.layout.mark()
-        self._lead = mark.length if below else -1
         try:
             self.expr(expr)
         except UnexpectedComment:
@@ -205,7 +207,7 @@ class TermWriter:
         self.layout.write(" in ")
         self.term(every.domain)
         self.layout.write(" {")
-        close = closing_row(span, "{}") if self.layout.spreads else -1
+        close = self.layout.closing_row(span, "{}") if self.layout.spreads else -1
         self.inner_body(every.body, span.row, close)
         if len(every.body) == 1 and every.body[0].span.row == every.span.row:
             self.layout.write(" ")
@@ -245,7 +247,7 @@ class TermWriter:
         """
         if braces:
             self.layout.write("{")
-            self.inner_body(body, span.row, closing_row(span, "{}"))
+            self.inner_body(body, span.row, self.layout.closing_row(span, "{}"))
             if body[-1].span.row == span.row:
                 self.layout.write(" ")
             self.layout.write("}")
@@ -263,6 +265,9 @@ class TermWriter:
         """Write a term. If a comment in it has no place, write its source text and raise
         UnexpectedComment, so that the caller ends the line.
         """
+        if not self.layout.comments:  # most terms: nothing can be unexpected
+            self.term_in(term, parens=False)
+            return
         mark = self.layout.mark()
         try:
             self.term_in(term, parens=False)
@@ -316,50 +321,51 @@ class TermWriter:
         """Write a term of any kind; `parens` puts an infix call in parentheses. UnexpectedComment
         if a comment in it has no place.
         """
-        self.layout.pass_row(term.span.row)
-        self.layout.start_line_unless_inline()
+        layout = self.layout
+        if layout.comments:
+            layout.pass_row(term.span.row)
+        layout.start_line_unless_inline()
         match term:
             case Scalar():
                 text = scalar_text(term)
-                self.write_in_parentheses(
-                    text[0] == "-" and self.may_continue_line_above(),
-                    lambda: self.layout.write(text),
-                )
+                parens = text[0] == "-" and self.may_continue_line_above()
+                layout.write(f"({text})" if parens else text)
             case Var():
-                self.layout.write("_" if term.is_wildcard else term.name)
+                layout.write("_" if term.is_wildcard else term.name)
             case Ref():
                 self.ref(term)
             case Call():
                 self.call(term, parens=parens)
             case Array(items=items):
-                self.layout.write("[")
-                self.items(items, term.span, closing_row(term.span, "[]"), self.member_term)
-                self.layout.write("]")
+                layout.write("[")
+                self.items(items, term.span, layout.closing_row(term.span, "[]"), self.member_term)
+                layout.write("]")
             case Set(items=()):
-                self.layout.write("set()")
-                self.layout.pass_row(closing_row(term.span, "()"))
+                layout.write("set()")
+                layout.pass_row(layout.closing_row(term.span, "()"))
             case Set(items=items):
-                self.layout.write("{")
-                members = distinct(items)
-                self.items(members, term.span, closing_row(term.span, "{}"), self.member_term)
-                self.layout.write("}")
+                layout.write("{")
+                close = layout.closing_row(term.span, "{}")
+                self.items(distinct(items), term.span, close, self.member_term)
+                layout.write("}")
             case Object(items=pairs):
-                self.layout.write("{")
-                self.items(last_pairs(pairs), term.span, closing_row(term.span, "{}"), self.pair)
-                self.layout.write("}")
+                layout.write("{")
+                close = layout.closing_row(term.span, "{}")
+                self.items(last_pairs(pairs), term.span, close, self.pair)
+                layout.write("}")
             case ArrayComprehension():
-                self.layout.write("[")
+                layout.write("[")
                 self.comprehension("[]", term.term, term.body, term.span)
-                self.layout.write("]")
+                layout.write("]")
             case SetComprehension():
-                self.layout.write("{")
+                layout.write("{")
                 self.comprehension("{}", term.term, term.body, term.span)
-                self.layout.write("}")
+                layout.write("}")
             case ObjectComprehension():
                 self.object_comprehension(term)
             case _:
                 self.template(term)
-        self.layout.start_line_unless_inline()
+        layout.start_line_unless_inline()
 
     def ref(self, ref: Ref) -> None:
         """Write a reference: its head, then `.name` or `[term]` for each operand. An operand with a
@@ -388,7 +394,8 @@ class TermWriter:
         """Return True if a key must be written as `["name"]`, since it is not a plain name or is a
         quoted keyword.
         """
-        if not _PLAIN_NAME.fullmatch(name):
+        # Together these are the names of the grammar: a letter or `_`, then digits as well.
+        if not (name.isascii() and name.isidentifier()):
             return True
         return name in self.keywords and term.span.text.startswith('"')
 
@@ -467,7 +474,7 @@ class TermWriter:
         """Return True if what is written next begins an expression below another one. A leading `-`
         would continue the line above there, so it needs parentheses.
         """
-        return self._lead == self.layout.mark().length
+        return self._lead == self.layout.length
 
     def negative(self, term: Term) -> None:
         """Write `-` and the term."""
@@ -484,7 +491,7 @@ class TermWriter:
         """Write `f(x, y)`."""
         self.ref(call.operator)
         self.layout.write("(")
-        close = closing_row(call.span, "()") if self.layout.spreads else -1
+        close = self.layout.closing_row(call.span, "()") if self.layout.spreads else -1
         self.items(call.args, call.operator.span, close, self.argument)
         self.layout.write(")")
 
@@ -567,7 +574,7 @@ class TermWriter:
         self.member_term(term.key)
         self.layout.write(": ")
         self.comprehension_head(term.value)
-        self.inner_body(term.body, term.key.span.row, closing_row(term.span, "{}"))
+        self.inner_body(term.body, term.key.span.row, self.layout.closing_row(term.span, "{}"))
         self.layout.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
@@ -578,7 +585,7 @@ class TermWriter:
             self.layout.end_line()
             self.layout.start_line()
         self.comprehension_head(head)
-        self.inner_body(body, head.span.row, closing_row(span, pair))
+        self.inner_body(body, head.span.row, self.layout.closing_row(span, pair))
 
     def comprehension_head(self, head: Term) -> None:
         """Write the head and ` |`; a union is put in parentheses, and so is a call that was in
@@ -625,6 +632,13 @@ class TermWriter:
                 self.layout.level -= 1
                 self.layout.write("}")
         self.layout.write(quote)
+
+
+def _has_rows_between(first: Expr, second: Expr) -> bool:
+    """Return True if there are rows between the end of one expression and the begin of another."""
+    row = second.span.row
+    # The row of the end is searched only where the two do not begin in adjacent rows, as most do.
+    return row > first.span.row + 1 and row > last_row(first.span) + 1
 
 
 def _lines(items: Sequence[T], row: int) -> list[list[T]]:

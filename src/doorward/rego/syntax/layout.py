@@ -64,6 +64,11 @@ class Layout:
 
     # Going back
 
+    @property
+    def length(self) -> int:
+        """The number of texts written so far: it grows with each one, and `back` shortens it."""
+        return len(self._out)
+
     def mark(self) -> Mark:
         """Return the present state for `back` and `written`."""
         return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
@@ -141,6 +146,15 @@ class Layout:
         if self.beside is not None:
             raise UnexpectedComment
         self.beside = at[-1]
+
+    def closing_row(self, span: Span, pair: str, skip: str = "") -> int:
+        """Return the row of the bracket that closes the first one of `pair` in the span's text, as
+        the function of this name does; -1 also, without a search, if no waiting comment is above or
+        in the last row of the span, since only comments need the row.
+        """
+        if not self.comments or self.comments[0].span.row > span.row + span.text.count("\n"):
+            return -1
+        return closing_row(span, pair, skip)
 
     def write_comments(self, comments: Iterable[Comment]) -> None:
         """Write comments on their own lines, with a blank line where the source has a gap and

@@ -10,6 +10,7 @@ Lexical faults ride on the token as texts and count only if the token is really 
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
@@ -92,17 +93,20 @@ class Token:
 
 
 class Lexer:
-    """The tokens of one source by offset, each read once; `comments` are those met so far, by
-    offset.
+    """The tokens of one source, each read once. `tokens` are those read so far, by the offset where
+    the gap before them begins; `comments` are those met so far, by their own offset.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.text = source.text
         self.comments: dict[int, str] = {}
-        self._tokens: dict[int, Token] = {}
+        self.tokens: dict[int, Token] = {}
         self._rest: dict[int, Token] = {}
-        self._lines = [0, *(m.end() for m in re.finditer("\n", source.text))]
+        self._lines = [0, *(m.end() for m in re.finditer("\n", source.text)), sys.maxsize]
+        """The offsets at which rows begin, and one that no row reaches."""
+        self._row = 1
+        """The row of the last span, in which the next one mostly begins too."""
         # Almost no text has such a character: one search here saves one for each token. A
         # byte-order mark may be the first character.
         self._odd = any(c in source.text[1:] for c in _FORBIDDEN) or source.text[:1] == "\0"
@@ -115,16 +119,14 @@ class Lexer:
         """Free the tokens that `after` has read so far; they are read again if they are requested
         again.
         """
-        self._tokens.clear()
+        self.tokens.clear()
 
     def after(self, offset: int) -> Token:
         """Return the token after the blank space and comments that begin at `offset`; at the end
         one of kind `EOF`. An invalid token has errors in `faults` and is never raised.
         """
-        token = self._tokens.get(offset)
-        if token is None:
-            token = self._tokens[offset] = self._read(offset)
-        return token
+        token = self.tokens.get(offset)
+        return self.read(offset) if token is None else token
 
     def template_rest(self, offset: int, *, raw: bool) -> Token:
         """Return the part of a template string from `offset`, directly after a `}`, up to its next
@@ -150,8 +152,11 @@ class Lexer:
         """Return the span between two offsets in OPA's rows and columns: the end of the text has
         the column of its last character, a line break is column 0 of the next row.
         """
-        row = bisect_right(self._lines, start)
-        col = start - self._lines[row - 1] + 1
+        row = self._row
+        lines = self._lines
+        if not lines[row - 1] <= start < lines[row]:
+            row = self._row = bisect_right(lines, start, 0, len(lines) - 1)
+        col = start - lines[row - 1] + 1
         if start >= len(self.text):
             col -= 1
         elif self.text[start] == "\n":
@@ -165,9 +170,10 @@ class Lexer:
             for offset, text in sorted(self.comments.items())
         )
 
-    def _read(self, offset: int) -> Token:
-        """Read the token after the blank space at `offset`, and record the comments there. Common
-        tokens match one pattern; others are left to `_read_slowly`.
+    def read(self, offset: int) -> Token:
+        """Read the token after the blank space at `offset`, and record it in `tokens` and the
+        comments there in `comments`. Common tokens match one pattern; others are left to
+        `_read_slowly`.
         """
         text = self.text
         match = _TOKEN.match(text, offset)
@@ -186,13 +192,17 @@ class Lexer:
             if "#" in blank:
                 self._keep_comments(offset, start)
             if self._odd and (odd := self._odd_gap(offset, start, space, newline)):
+                self.tokens[offset] = odd
                 return odd
         if number:
             written = text[start:end]
             token = Token(_KINDS[number] or written, written, start, end, space, newline)
         else:
             token = self._read_slowly(start, space, newline)
-        return self._check(token) if self._odd else token
+        if self._odd:
+            token = self._check(token)
+        self.tokens[offset] = token
+        return token
 
     def _keep_comments(self, start: int, end: int) -> None:
         r"""Record the comments between two offsets in `comments`, without `#` and a `\r` at the

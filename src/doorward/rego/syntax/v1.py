@@ -24,12 +24,18 @@ def check_is_v1(module: Module, removed: Container[str]) -> None:
     same name, rules, parameters and variables named `input` or `data`, calls of built-ins in
     `removed`, and rules named like a keyword.
     """
-    errors = [
-        *_imports(module),
-        *(error for rule in module.rules for error in _shadows(rule)),
-        *(error for rule in module.rules for error in _removed_builtins(rule, removed)),
-        *(error for rule in module.rules for error in _keywords(rule)),
-    ]
+    shadowing = list(_imports(module))
+    deprecated: list[Diagnostic] = []
+    keywords: list[Diagnostic] = []
+    for rule in module.rules:
+        shadowing += _shadowing_heads(rule)
+        for node in walk(rule):
+            if isinstance(node, Expr):
+                shadowing += _shadowing_assignments(node)
+            elif isinstance(node, Call) and node.name in removed:
+                deprecated.append(_deprecated(node))
+        keywords += _keywords(rule)
+    errors = [*shadowing, *deprecated, *keywords]
     if errors:
         raise CompileError(errors)
 
@@ -54,9 +60,9 @@ def _name(term: Term) -> str:
     )
 
 
-def _shadows(rule: Rule) -> Iterator[Diagnostic]:
-    """Yield an error for each rule, parameter or variable assigned by `:=` that is named `input` or
-    `data`.
+def _shadowing_heads(rule: Rule) -> Iterator[Diagnostic]:
+    """Yield an error if the rule, and one for each of its parameters that, is named `input` or
+    `data`. Parameters of `else` branches are those of the rule.
     """
     name = _name(rule.head.ref.head)
     if name in ROOTS:
@@ -66,12 +72,14 @@ def _shadows(rule: Rule) -> Iterator[Diagnostic]:
             if isinstance(node, Var) and node.name in ROOTS:
                 message = f"args must not shadow {node.name} (use a different variable name)"
                 yield _error(message, arg.span)
-    for node in walk(rule):
-        if isinstance(node, Expr):
-            target = _assign(node)
-            if target in ROOTS:
-                message = f"variables must not shadow {target} (use a different variable name)"
-                yield _error(message, node.span)
+
+
+def _shadowing_assignments(expr: Expr) -> Iterator[Diagnostic]:
+    """Yield an error if an expression assigns a variable named `input` or `data` by `:=`."""
+    target = _assign(expr)
+    if target in ROOTS:
+        message = f"variables must not shadow {target} (use a different variable name)"
+        yield _error(message, expr.span)
 
 
 def _assign(expr: Expr) -> str:
@@ -84,12 +92,9 @@ def _assign(expr: Expr) -> str:
     return ""
 
 
-def _removed_builtins(rule: Rule, removed: Container[str]) -> Iterator[Diagnostic]:
-    """Yield an error for each call of a built-in that v1 removed."""
-    for node in walk(rule):
-        if isinstance(node, Call) and node.name in removed:
-            message = f"deprecated built-in function calls in expression: {node.name}"
-            yield Diagnostic(TYPE_ERROR, message, node.span)
+def _deprecated(call: Call) -> Diagnostic:
+    message = f"deprecated built-in function calls in expression: {call.name}"
+    return Diagnostic(TYPE_ERROR, message, call.span)
 
 
 def _keywords(rule: Rule) -> Iterator[Diagnostic]:

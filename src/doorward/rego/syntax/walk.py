@@ -74,21 +74,23 @@ def _node_types() -> dict[type, tuple[str, ...]]:
 _FIELDS: Final = _node_types()
 
 
-def children(node: Node) -> Iterator[Node]:
-    """Yield the nodes directly below `node`, in the order of the grammar. Comments, annotations,
+def children(node: Node) -> list[Node]:
+    """Return the nodes directly below `node`, in the order of the grammar. Comments, annotations,
     the terms of a package and the operator of a `SomeIn` are left out, here and in `walk` and
     `rewrite`.
     """
+    below: list[Node] = []
     for name in _FIELDS[type(node)]:
         value = getattr(node, name)
         if type(value) is tuple:
             for item in value:
                 if type(item) is tuple:
-                    yield from item
+                    below += item
                 elif type(item) in _FIELDS:
-                    yield item
+                    below.append(item)
         elif type(value) in _FIELDS:
-            yield value
+            below.append(value)
+    return below
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -97,8 +99,12 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         top = waiting.pop()
         yield top
-        # A list instead of recursion: chains of operators are deeper than Python's stack.
-        waiting.extend(reversed(list(children(top))))
+        # Most nodes are variables and constants, which have nothing below them.
+        if _FIELDS[type(top)]:
+            # A list instead of recursion: chains of operators are deeper than Python's stack.
+            below = children(top)
+            below.reverse()
+            waiting += below
 
 
 def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Source, Span
@@ -155,8 +155,12 @@ class Cursor:
         """Move to the next token, and record its lexical errors."""
         if self.kind != WHITESPACE:
             self.end = self.token.end
-        # `move_to`, written out: this is what a parse does most.
-        self.token = token = self.lexer.after(self.end)
+        # `after` and `move_to`, written out: this is what a parse does most.
+        end = self.end
+        token = self.lexer.tokens.get(end)
+        if token is None:
+            token = self.lexer.read(end)
+        self.token = token
         kind = token.kind
         if kind == IDENT and token.text in self.keywords:
             kind = token.text
@@ -264,8 +268,12 @@ class Cursor:
         """
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self.error(TOO_DEEP)
-            raise TooDeep(self.errors)
+            self.refuse_depth()
+
+    def refuse_depth(self) -> NoReturn:
+        """Record the error that the text nests too deeply, and raise TooDeep."""
+        self.error(TOO_DEEP)
+        raise TooDeep(self.errors)
 
     # Names
 

@@ -15,7 +15,7 @@ from doorward.rego.errors import Diagnostic
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT
 from doorward.rego.syntax.nodes import Call, Ref, Scalar, Term, Var
-from doorward.rego.syntax.parser.cursor import ANY_KEYWORD, Cursor, State, TooDeep
+from doorward.rego.syntax.parser.cursor import ANY_KEYWORD, MAX_DEPTH, Cursor, State, TooDeep
 from doorward.rego.syntax.parser.references import SUFFIXES, parse_ref
 
 __all__ = ["AFTER_TERM", "Operand", "Terms", "parse_operator", "parse_var"]
@@ -253,7 +253,10 @@ class Terms:
             cursor.errors[:] = errors
             cursor.depth = depth
             return term
-        cursor.enter()
+        # `enter`, written out: every operand is parsed here.
+        cursor.depth = depth + 1
+        if depth >= MAX_DEPTH:
+            cursor.refuse_depth()
         if cursor.kind == "-" and self._next_is_name():
             term = self._parse_minus()
         else:
@@ -263,8 +266,10 @@ class Terms:
                 term = None
             else:
                 term = parse()
-            if term is not None and cursor.scan_tight() and cursor.kind in SUFFIXES:
-                term = parse_ref(cursor, self, term, start)
+            if term is not None:
+                cursor.scan()
+                if cursor.kind in SUFFIXES and not cursor.token.space:
+                    term = parse_ref(cursor, self, term, start)
         cursor.depth = depth
         kind = type(term)
         # Scalars and variables are read again faster than they are remembered.
