@@ -59,7 +59,9 @@ def read_annotations(engine: Engine, path: Sequence[object]) -> FilterMetadata:
 
 
 def _absolute(mask: str, module: Module) -> str:
-    """Return a mask rule as a path below `data`; a relative one is in the module's package."""
+    """Return a mask rule as a path below `data`; a relative one is in the module's package, and ""
+    stays as it is.
+    """
     if not mask or mask == "data" or mask.startswith(("data.", "data[")):
         return mask
     return f"{path_text(module.package.path)}.{mask}"

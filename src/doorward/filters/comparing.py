@@ -276,8 +276,8 @@ def _is_number(value: object) -> bool:
 def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
     """Return the text of an expression as OPA's errors show it, with calls by name.
 
-    Scalars that are not in `literals` come from input or data, may be secret and are shown as `…`;
-    None shows all.
+    Numbers and strings that are not in `literals` come from input or data, may be secret and are
+    shown as `…`, except in references below `data`; None shows all.
     """
     if literals is not None:
         tree = _without_values(tree, literals)
@@ -293,7 +293,9 @@ def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
 
 
 def _without_values(tree: Any, literals: Container[Key]) -> Any:
-    """Return a tree in which scalars that are not in `literals` are replaced by `…`."""
+    """Return a tree in which numbers and strings that are not in `literals` are replaced by `…`,
+    except in references below `data`.
+    """
     if isinstance(tree, Scalar):
         value = tree.value
         is_public = value is None or isinstance(value, bool) or to_key(value) in literals

@@ -158,7 +158,9 @@ _PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": 
 
 
 def _escape_backslashes(text: str) -> str:
-    """Double the backslashes for dialects in which they are escapes."""
+    """Escape backslashes, line breaks and tabs for dialects in which a backslash begins an
+    escape.
+    """
     # The backslash first: later it would double those of the other escapes.
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, escape)

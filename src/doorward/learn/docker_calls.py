@@ -308,7 +308,9 @@ def _list(document: Mapping[Any, Any], name: str) -> list[Any]:
 
 
 def _seconds(text: Any) -> int:
-    """Return the seconds since the epoch of an ISO time; 0 if it is not one."""
+    """Return the seconds since the epoch of an ISO time, in local time if it has no zone; 0 if it
+    is not one.
+    """
     try:
         return int(datetime.fromisoformat(text).timestamp()) if type(text) is str else 0
     except (ValueError, OverflowError):

@@ -373,7 +373,9 @@ class _Judge:
         reasons: tuple[str, ...],
         learned: Learned,
     ) -> Grant:
-        """Return a grant, or a question, for a group with its evidence."""
+        """Return a grant, or a question, for a group with its evidence. Sets of words that are
+        smaller for this group are added to `learned`.
+        """
         cells = [entry.cell for subject in events for entry in self._entries[subject]]
         total = sum(events.values())
         members = self._groups.matching(who)

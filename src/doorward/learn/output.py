@@ -90,7 +90,7 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
 
 
 def _reasons(gathered: Gathered) -> str:
-    """Return how many lines were not used, by reason, as text."""
+    """Return how many lines were not used, by reason, as text; `it is empty` if there are none."""
     skipped = gathered.observations.skipped
     return ", ".join([f"{number:,} {reason}" for reason, number in sorted(skipped.items())]) or (
         "it is empty"

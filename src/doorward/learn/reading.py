@@ -431,7 +431,9 @@ def _status(value: Any) -> int | None:
 
 
 def _seconds(text: Any) -> int:
-    """Return the seconds since the epoch of an ISO time; 0 if it is not one."""
+    """Return the seconds since the epoch of an ISO time, in local time if it has no zone; 0 if it
+    is not one.
+    """
     if type(text) is not str:
         return 0
     try:

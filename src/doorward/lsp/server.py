@@ -424,7 +424,7 @@ class _Editor:
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         """Return the rules of all policies whose path contains the characters of the query in their
-        order.
+        order, in any case; at most `MAX_SYMBOLS`.
         """
         return [
             types.WorkspaceSymbol(

@@ -136,8 +136,8 @@ class Change:
         return self.disclosure.value(value if token is None else token.claims, name)
 
     def _edit_text(self, edit: Edit) -> str:
-        """Return one edit as text: ``input.role: "admin" (is "user")``, or `input.role left out`. A
-        value is cut at `WIDEST` characters.
+        """Return one edit as text: ``input.role: "admin" (is "user")``, `input.role left out`, or
+        for a token its claims. A value is cut at `WIDEST` characters.
         """
         name = "input" + path_text(edit.path).removeprefix("data")
         if edit.new is UNDEFINED:

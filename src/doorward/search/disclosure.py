@@ -220,7 +220,8 @@ def _is_key(name: Term) -> bool:
 
 def _document_at(data: Any, ref: Ref) -> Any:
     """Return the base document that a reference reads, up to its first operand that is not
-    constant. None for a reference that does not begin with `data`, or if there is no document.
+    constant, or to a value that is not an object. None for a reference that does not begin with
+    `data`, or if there is no document.
     """
     if getattr(ref.head, "name", "") != "data":
         return None

@@ -156,8 +156,8 @@ def property_documents(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def property_suites(verdicts: Sequence[Verdict]) -> list[XmlSuite]:
-    """Return the verdicts as one JUnit test suite, in which a counterexample is a failure and an
-    unknown outcome is skipped; [] without verdicts.
+    """Return the verdicts as one JUnit test suite, in which a counterexample is a failure and any
+    other outcome but a proof is skipped; [] without verdicts.
     """
     if not verdicts:
         return []

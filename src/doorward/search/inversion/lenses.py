@@ -152,8 +152,8 @@ def to_document(value: Any) -> Any:
 
 def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
     """Return a copy of the document with another value at a path; UNDEFINED removes it. Objects on
-    the way are created; integer keys and `APPEND` create arrays, unless there is an object. For a
-    key that JSON cannot have, the document itself is returned, unchanged.
+    the way are created, or arrays for integer keys and `APPEND`. For a key that JSON cannot have,
+    such as an integer in an object, the document itself is returned, unchanged.
     """
     if not path:
         return {} if value is UNDEFINED else value
@@ -233,8 +233,9 @@ def _lookup(owner: Any, key: Any) -> Any:
 
 def _with_item(owner: Any, key: Any, item: Any) -> Any:
     """Return a copy of a collection with an item under a key; UNDEFINED removes the item, in an
-    array also all after it. A value that is not a collection is replaced by an array for an integer
-    key, otherwise by an object.
+    array also all after it. For an integer key from 0 to 255 anything but an object or array
+    becomes an array, for other keys anything but an object becomes an object. With UNDEFINED as the
+    key nothing is added.
     """
     if type(key) is int and 0 <= key < 256 and not isinstance(owner, dict):
         items = owner if isinstance(owner, list) else []

@@ -573,6 +573,7 @@ _OPPOSITES: Final = {"lt": ">=", "lte": ">", "gt": "<=", "gte": "<", "neq": "="}
 def _opposites(expr: Expr) -> list[Expr]:
     """Return the opposite of a negated comparison (`not a < b` gives `a >= b`), or of a negated
     membership in a constant collection (one `!=` for each member); [] for any other expression.
+    `expr` must be negated, which is not checked here.
     """
     match expr.term:
         case Call(args=(left, right), name=name) if name in _OPPOSITES:
