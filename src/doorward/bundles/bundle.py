@@ -458,9 +458,9 @@ class _Reader:
         return Source(self._shown_name(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> tuple[Source, Module]:
-        """Parse a policy and store its text in `self.modules`, and a Rego version that the manifest
-        sets in `self.rego_versions`. Raise LoadError if it is not UTF-8, ParseError if it is not
-        valid.
+        """Parse a policy and return it, after its source. Its text is stored in `self.modules`, and
+        a Rego version that the manifest sets in `self.rego_versions`. Raise LoadError if it is not
+        UTF-8, ParseError if it is not valid.
         """
         file = self._file(name)
         version = manifest.version_of(name)

@@ -271,8 +271,8 @@ def _cover(module: Module) -> set[Entrypoint]:
 def _without(
     modules: Mapping[str, Module], covered: Collection[Entrypoint]
 ) -> Iterator[tuple[str, Module]]:
-    """Yield the modules, with their file names, without the rules at or below `covered`; modules
-    that lose all rules are left out.
+    """Yield pairs of file name and module, without the rules at or below `covered`; modules that
+    lose all rules are left out.
     """
     for name, module in modules.items():
         remaining_rules = tuple(

@@ -144,7 +144,7 @@ def _service_options(options: dict[str, Any]) -> ServiceOptions:
     """Return the options of `docker serve` as `ServiceOptions`; raise UsageError if they do not
     fit.
 
-    With --pdp, a policy from the environment is ignored.
+    With --pdp, a policy from the environment is removed from `options`.
     """
     source = click.get_current_context().get_parameter_source("policy")
     if options["pdp"] and source is ParameterSource.ENVIRONMENT:

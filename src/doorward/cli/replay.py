@@ -157,7 +157,8 @@ def _decider(
 ) -> Callable[..., Tally]:
     """Return the function that decides the requests in log files again, on this machine or on a Ray
     cluster, and returns the counts of results that changed (`Tally`). The policies are loaded and
-    compiled here.
+    compiled here. Raise UsageError for --ray with --builtins, LoadError or ReplayError if the
+    policies cannot be used.
     """
     paths = frozenset(path.strip("/") for path in options["paths"])
     by = tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"])

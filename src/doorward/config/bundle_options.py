@@ -297,7 +297,7 @@ def _verification(
 ) -> Verification | None:
     """Return how the bundle is verified. Without `signing`, a bundle need not be signed, but
     signatures are verified if there are keys; None without keys. Raise ConfigError if `signing` has
-    no key to verify with.
+    no key to verify with, or names one that does not exist.
     """
     signing = bundle.signing
     if signing is None:

@@ -486,8 +486,8 @@ def named(section_class: type[S], *, skips_null: bool = False) -> Kind[Mapping[s
 
 
 def walk(section_class: type, path: str = "") -> Iterator[tuple[str, Option]]:
-    """Yield the options of a section and the sections below it, each with its full dotted path;
-    `NAME` stands for names that users choose.
+    """Yield pairs of full dotted path and option, for a section and the sections below it; `NAME`
+    stands for names that users choose.
     """
     for each in options_of(section_class).values():
         path_of_option = ".".join(filter(None, [path, each.key]))

@@ -724,7 +724,7 @@ def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Se
 
 
 def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
-    """Yield the services with their names, from an object or from a list; ConfigError for an item
+    """Yield pairs of name and service, from an object or from a list; ConfigError for an item
     of the list that is not an object or has no `name`.
     """
     listed = top.values.get(key)

@@ -237,7 +237,7 @@ def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
 
 
 def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the errors in the files by file name; [] for a file without any."""
+    """Return `diagnostics`: the errors in the files by file name, [] for a file without any."""
     policies = _policies(files)
     return {
         "diagnostics": {

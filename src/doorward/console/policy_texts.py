@@ -96,8 +96,8 @@ def run_tests(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, Any]:
-    """Return the verdicts on the `never_` rules for which `SECONDS` suffice; `error` says why
-    others are missing.
+    """Return `properties`, the verdicts on the `never_` rules for which `SECONDS` suffice; `error`
+    says why others are missing.
     """
     verdicts: list[dict[str, Any]] = []
     until = monotonic() + SECONDS

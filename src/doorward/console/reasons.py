@@ -136,7 +136,7 @@ def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
 def _culprits(
     path: str, failed: Mapping[str, Sequence[Mark]], seen: set[str]
 ) -> Iterator[tuple[Mark, Body]]:
-    """Yield the conditions because of which the rule at `path` is not true, each with the mark of
+    """Yield the conditions because of which the rule at `path` is not true, each after the mark of
     its definition. `failed` has the marks of failed definitions by path.
 
     Only the definitions that failed at the latest condition count. If that condition reads another

@@ -161,8 +161,8 @@ class Bundles:
         earlier run are activated at once. With `starts` False, polling begins when `start` is
         called.
 
-        Raise what `Store.deactivate` raises; then the bundles of the earlier options are still
-        polled.
+        Raise CompileError if other policies need a bundle to deactivate, BusyError or
+        NotReplacedError; then the bundles of the earlier options are still polled.
         """
         remaining = {
             name: poller

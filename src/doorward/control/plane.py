@@ -178,7 +178,8 @@ class ControlPlane:
 
     def reload(self, config: Config) -> None:
         """Apply a configuration that was read again; with discovery, at the next download. Raise
-        what `apply` does, and ConfigError if `discovery` has changed.
+        ConfigError if `discovery` has changed or the configuration cannot be applied, CompileError
+        if other policies need a bundle that it does not have.
         """
         with self._lock:
             if config.discovery != self._boot.discovery:

@@ -216,7 +216,8 @@ class DecisionPoint:
         strict: bool = False,
         is_parsed: bool = False,
     ) -> Decision:
-        """Return what `decide_now` returns, from a coroutine of asyncio.
+        """Return the decision on `input` by the document at `path`, and log it if there is a log:
+        `decide_now` for asyncio. Raises nothing: a failure is `error` in the Decision.
 
         Most policies take microseconds and are decided on the event loop. While decisions at `path`
         take more than a millisecond on average, they run in a thread. With `MAX_WAITING` decisions

@@ -25,8 +25,8 @@ class PathError(Exception):
 
 
 def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
-    """Yield the values that a path with wildcards reaches, each with its own path; none if it is
-    missing.
+    """Yield pairs of path and value for each value that a path with wildcards reaches; none if it
+    is missing.
 
     Raise PathError before the first one if the path does not fit the body.
     """
@@ -37,8 +37,8 @@ def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
 
 
 def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
-    """Yield the members of `value` that `name` selects, with their paths; none for null or a
-    missing one.
+    """Yield pairs of path and value for the members of `value` that `name` selects; none for null
+    or a missing one.
 
     Raise PathError if `value` has no members of that kind.
     """

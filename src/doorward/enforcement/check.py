@@ -83,8 +83,8 @@ class HttpCheck:
         return verdict
 
     async def check_async(self, request: HttpRequest) -> Verdict:
-        """Return the verdict like `check`: on the event loop, or in a thread while checks take
-        milliseconds.
+        """Return the verdict on a request, and log the decision: `check` for asyncio. The policy is
+        evaluated on the event loop, or in a thread while checks take milliseconds.
         """
         if self.history.is_slow:
             return await asyncio.to_thread(self.check, request)

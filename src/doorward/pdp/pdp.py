@@ -282,8 +282,9 @@ class PDP:
         which may be newer than the decision's; nothing happens without a log.
 
         The adapter calls this once for each response, with the time that it took, `handler_ns`.
-        Returns at once: everything costly happens in another thread. `size` is the approximate
-        memory of input and result in bytes; it bounds the queue of the log.
+        Returns at once, unless the log is full and `when_full` is `wait`; the log's thread does
+        most of the work. `size` is the approximate memory of input and result in bytes; it bounds
+        the queue of the log.
         """
         if self._sink is not None:
             snapshot, now = self._snapshot, time_ns()

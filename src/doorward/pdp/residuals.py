@@ -96,8 +96,9 @@ def residual(
     """Return the residual of `query`: what is left of it when `unknowns` are not known. Waits for a
     turn while a snapshot is built. The options are those of `PartialOptions`.
 
-    Raise the errors of `Engine.partial`, and CompileError if the query calls a built-in that
-    clients may not, or exceeds a limit. The prepared query is cached in the snapshot.
+    Raise CompileError, also if the query calls a built-in that clients may not, or exceeds a limit;
+    ParseError, or ValueError for malformed unknowns; EvalError or InputError if the evaluation
+    fails. The prepared query is cached in the snapshot.
     """
     options = PartialOptions(
         disable_inlining=tuple(disable_inlining),

@@ -179,8 +179,8 @@ class Store:
 
         With `only_new`, an existing value is not changed and False is returned. `text` is the JSON
         text of the value, which the new revision depends on. Raise StorageError if a parent is not
-        an object, or the root would not be one, and the errors of every change, which the
-        docstring of this class lists.
+        an object, or the root would not be one; OwnedError, BusyError, NotReplacedError and
+        CompileError as every change may.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -194,8 +194,8 @@ class Store:
         return True
 
     def patch(self, operations: Sequence[Operation], *, text: bytes = b"") -> None:
-        """Apply all operations or none; raise `StorageError` if one cannot be applied, and the
-        errors of every change, which the docstring of this class lists.
+        """Apply all operations or none; raise `StorageError` if one cannot be applied; OwnedError,
+        BusyError, NotReplacedError and CompileError as every change may.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -208,8 +208,8 @@ class Store:
 
     def delete(self, path: Path) -> None:
         """Remove the value at `path`; raise `PathNotFoundError` if there is none,
-        `InvalidPatchError` for the root, and the errors of every change, which the docstring of
-        this class lists.
+        `InvalidPatchError` for the root; OwnedError, BusyError, NotReplacedError and CompileError
+        as every change may.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -243,8 +243,8 @@ class Store:
         with the same text.
 
         Raise `CompileError` with all errors of the policy, including those of parsing and those
-        that it would cause in other policies; OwnedError, BusyError or NotReplacedError as every
-        change does. Times of parsing and compilation are added to `timers`.
+        that it would cause in other policies; OwnedError, BusyError and NotReplacedError as every
+        change may. Times of parsing and compilation are added to `timers`.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):
@@ -263,7 +263,7 @@ class Store:
 
     def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
         """Remove a policy. Raise `PolicyNotFoundError` if there is none, `CompileError` if other
-        policies need it, and OwnedError, BusyError or NotReplacedError as every change does.
+        policies need it; OwnedError, BusyError and NotReplacedError as every change may.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):

@@ -115,8 +115,8 @@ class AskingProcess:
         self._asked.add(number)
 
     def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the outcomes that have arrived, each with its number: an answer, or the error. Does
-        not wait. If the process has ended, every open request yields a ServiceError.
+        """Yield pairs of number and outcome for the requests that have ended: an answer, or the
+        error. Does not wait. If the process has ended, every open request yields a ServiceError.
         """
         self._reap()
         while self._end is not None:

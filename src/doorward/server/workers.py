@@ -485,7 +485,7 @@ class _Report:
     def is_due(self) -> bool:
         """Return True if the worker should report now: if its health has changed, if it has used
         the processor and `STATES` seconds have passed since its last report, or if `SELDOM` seconds
-        have.
+        have. True counts as that report.
         """
         now = time.monotonic()
         seen = list(self._health.own_down), list(self._health.own_stopped)

@@ -400,7 +400,9 @@ class Connection:
             )
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one."""
+        """Handle HEADERS (RFC 9113, 6.2): a complete header block, or the first part of one. Raise
+        Http2Error for an invalid frame or stream id.
+        """
         # Clients use odd numbers, and 0 is the connection (RFC 9113, section 5.1.1).
         if not stream_id & 1:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the id of a client's stream must be odd")
@@ -597,7 +599,9 @@ class Connection:
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Answer PING (RFC 9113, 6.7); the acknowledgement of our own PING ends a drain."""
+        """Answer PING (RFC 9113, 6.7); the acknowledgement of our own PING ends a drain. Raise
+        Http2Error for an invalid frame, and for too many.
+        """
         self._charge(1)
         if stream_id:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PING on a stream")

@@ -438,8 +438,8 @@ def _rename(
     """Return an object with its keys in the struct's spelling; the daemon ignores their case.
 
     Unknown keys stay and are added to `unknown`. Raise AmbiguousRequestError if two keys name the
-    same field, or for a HostConfig field outside of HostConfig; `check_loose` raises for the value
-    of an unknown key.
+    same field, or for a HostConfig field outside of HostConfig, and the errors of `check_loose` for
+    the value of an unknown key: AmbiguousRequestError, FractionError or MalformedRequestError.
     """
     members: dict[str, Any] = {}
     folded: list[str] = []
