@@ -38,7 +38,7 @@ def check_decimal(value: int | Number) -> None:
 
 
 def _refuse_number(value: int | Number) -> None:
-    """Raise FilterError for any number that is not a double."""
+    """Raise FilterError: SQL Server compares only doubles exactly, and `value` is not one."""
     raise fault(describe_inexact("SQL Server", number_text(value)))
 
 

@@ -113,7 +113,9 @@ class InOrder(Func):  # type: ignore[misc]  # Django has no types
         self.sign = sign
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of the test for the order, and its parameters."""
+        """Return the SQL of the test for the order, and its parameters. Raise NotSupportedError for
+        a database that cannot compare texts exactly.
+        """
         (left, parameters), (right, more) = map(compiler.compile, self.source_expressions)
         dialect = _dialect_with_texts(connection)
         return f"({dialect.in_order(left, self.sign, right)})", [*parameters, *more]
@@ -178,7 +180,9 @@ class TextFunction(Func):  # type: ignore[misc]  # Django has no types
         self.operand = operand
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a function of a text, and its parameters."""
+        """Return the SQL of a function of a text, and its parameters. Raise FilterError if the
+        database cannot compute it as Rego does.
+        """
         text, parameters = compiler.compile(self.source_expressions[0])
         template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
         return template.replace("\0", text), parameters
@@ -203,7 +207,9 @@ class JsonValue(Func):  # type: ignore[misc]  # Django has no types
         self.kind = kind
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        """Return the SQL of a value in a document, and its parameters."""
+        """Return the SQL of a value in a document, and its parameters. Raise FilterError if the
+        database does not read documents as programs do, or for a name with a quote or the like.
+        """
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
         document_path = json_place(dialect, text, self.element, self.path)
@@ -235,7 +241,8 @@ class HasJsonType(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test for the type of a value in a document, which `negated`
-        reverses, and its parameters.
+        reverses, and its parameters. Raise FilterError if the database does not read documents as
+        programs do, or for a name with a quote or the like.
         """
         text, parameters = _plain_sql(compiler, self.source_expressions[0])
         dialect = dialect_of(connection.vendor)
@@ -289,7 +296,8 @@ class HasElement(Func):  # type: ignore[misc]  # Django has no types
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         """Return the SQL of the test for an element of an array or document, which `negated`
-        reverses, and its parameters.
+        reverses, and its parameters. Raise FilterError if the database has no arrays or does not
+        read documents as programs do, or for a name with a quote or the like.
         """
         document, holds = self.source_expressions
         text, parameters = _plain_sql(compiler, document)

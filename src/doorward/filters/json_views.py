@@ -60,7 +60,8 @@ class JsonViews(Protocol):
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
         """Return a document and the path of `names` in it. `element`: the alias, given by
-        `elements`, of the element that they are in, or "".
+        `elements`, of the element that they are in, or "". FilterError for a name with a quote or
+        the like.
         """
         ...
 
@@ -134,7 +135,9 @@ class SqliteJson:
     }
 
     def location(self, column: str, element: str, names: Sequence[str]) -> tuple[str, str]:
-        """Return the document and the path in SQLite's notation, as an SQL expression."""
+        """Return the document and the path in SQLite's notation, as an SQL expression. FilterError
+        for a name with a quote or the like.
+        """
         steps = "".join([f'."{plain_literal(each)[1:-1]}"' for each in names])
         if not element:
             return column, f"'${steps}'"

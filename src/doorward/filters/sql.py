@@ -153,7 +153,7 @@ class _Writer:
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
-        """Return a predicate as SQL."""
+        """Return a predicate as SQL; FilterError for what the dialect cannot decide exactly."""
         match predicate:
             case Compare(field, operator, value, kind):
                 if field.function and operator == "eq":  # which no index has

@@ -37,7 +37,7 @@ class Condition(NamedTuple):
     value: str
 
     def text(self) -> str:
-        """The condition for people."""
+        """Return the condition as text for people, such as `dept=sales`."""
         return f"{attribute_text(self.attribute)}={self.value}"
 
 
@@ -46,7 +46,7 @@ Who: TypeAlias = tuple[Condition, ...]
 
 
 def who_text(who: Who) -> str:
-    """The conditions for people."""
+    """Return the conditions as text for people; `every subject` for ()."""
     return " and ".join([each.text() for each in who]) or "every subject"
 
 

@@ -306,7 +306,9 @@ class Policies:
     # Symbols
 
     def rules(self, file: str) -> list[Rule]:
-        """Return the rules of a file that can be parsed, in order."""
+        """Return the rules of a file that can be parsed, in order; [] for a file without a package
+        or one that is not known.
+        """
         module = self._module(file)
         return list(module.rules) if module is not None else []
 
@@ -335,7 +337,9 @@ class Policies:
     # Names
 
     def _module(self, file: str) -> Module | None:
-        """The module of the statements of a file that can be parsed; None without a package."""
+        """Return the module of the statements of a file that can be parsed; None without a package
+        or if the file is not known.
+        """
         parsed = self.parsed.get(file)
         return parsed.module if parsed is not None else None
 

@@ -69,7 +69,7 @@ class Test:
         return str(self.path[-1]).startswith(_SKIPPED)
 
     def __str__(self) -> str:
-        """`data.authz_test.test_allow`."""
+        """Return the full name, such as `data.authz_test.test_allow`."""
         return f"{self.package}.{self.name}"
 
 

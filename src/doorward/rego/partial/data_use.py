@@ -356,7 +356,7 @@ class _Flow:
             self.origins[term.name] |= locations
 
     def group_of(self, operator: Ref) -> _Group:
-        """Return the definitions of a function, which a call that compiled has."""
+        """Return the group of a function's rules; KeyError if the policies do not define it."""
         path = tuple([p.value for p in operator.parts[1:] if isinstance(p, Constant)])
         return self.groups[path]  # type: ignore[index]
 

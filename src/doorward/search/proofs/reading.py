@@ -100,7 +100,9 @@ def put_terms(expr: Expr, values: dict[str, Any]) -> Expr:
 
 
 def has_inner(expr: Expr) -> bool:
-    """Return True if an expression contains a body (comprehension, `every`) or declares names."""
+    """Return True if an expression contains a body (of a comprehension, `every`, `not`, `and`, `or`
+    or template string) or declares names.
+    """
     inner = ("Comprehension", "Every", "SomeDecl", "SomeIn", "Not", "And", "Or", "TemplateString")
     return any(type(node).__name__.endswith(inner) for node in walk(expr))
 
