@@ -472,7 +472,7 @@ def is_integer(mantissa: int, exponent: int) -> bool:
 
 
 def whole_part(mantissa: int, exponent: int) -> int:
-    """Return the integer part of a form, truncated."""
+    """Return the integer part of `mantissa * 2**exponent`, truncated."""
     if exponent >= 0:
         return mantissa << exponent
     integral = abs(mantissa) >> -exponent
@@ -533,7 +533,9 @@ def _reads_back(digits: int, scale: int, form: Binary, bits: int) -> bool:
 
 
 def _lay_out(text: str) -> str:
-    """Return the text of a float that is not an integer in the layout of `_shortest`."""
+    """Return the text of a float that is not an integer in the layout of Go's `Text('g', -1)`: with
+    an exponent below 1e-4 and from 1e6 on.
+    """
     mantissa, _, power = text.lstrip("-").partition("e")
     integer_digits, _, rest = mantissa.partition(".")
     digits = (integer_digits + rest).lstrip("0")

@@ -418,8 +418,8 @@ class _Rules:
         self._read: dict[int, list[Definition]] = {}
 
     def read(self, definition: Definition) -> list[Definition]:
-        """Return the rules, among those of these nodes, that a definition and its `else` branches
-        read.
+        """Return the definitions in the nodes of this object that a definition and its `else`
+        branches read.
         """
         known = self._read.get(id(definition))
         if known is None:
@@ -451,7 +451,9 @@ class _Rules:
         return None
 
     def _targets(self, parts: Iterable[Node]) -> list[Definition]:
-        """Return the definitions, among these nodes, that the parts read."""
+        """Return the definitions in the nodes of this object that the parts read; one that a
+        constant in a reference rules out is not read.
+        """
         rules: dict[int, Definition] = {}
         for part in parts:
             operands = part.args if isinstance(part, Ref) else ()

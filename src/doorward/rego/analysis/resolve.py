@@ -441,8 +441,8 @@ class Resolver:
         match term:
             case Scalar():
                 return term
-            case Var(name):
-                return self._var(term, name, scope, use=use)
+            case Var():
+                return self._var(term, scope, use=use)
             case Ref(head, args):
                 first = self.term(head, scope)
                 if isinstance(first, Var) and first.name in ROOTS:
@@ -480,13 +480,14 @@ class Resolver:
         parts = tuple(p if isinstance(p, str) else self.expr(p, scope) for p in term.parts)
         return replace(term, parts=parts)
 
-    def _var(self, var: Var, name: str, scope: Scope, *, use: bool = True) -> Term:
+    def _var(self, var: Var, scope: Scope, *, use: bool = True) -> Term:
         """Return the meaning of a variable: a declared variable under its unique name, the path of
         a rule or import, or the variable itself. Without `use` only this scope's own declarations
         count, and the variable does not count as used.
         """
         if var.is_wildcard:
             return var
+        name = var.name
         declared = scope.find(name) if use else scope.own(name)
         if declared is not None:
             return Var(declared.unique, var.span)
@@ -534,8 +535,8 @@ class Resolver:
 
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
         """Return a call with names resolved. A callee that is a local variable gets the suffix `@`,
-        so that no function has its name; with `is_term` (inside a term) that is reported as an
-        error, except in heads.
+        so that no function has its name. With `is_term` (inside a term) that is reported as an
+        error, except in heads and before the variable's declaration.
         """
         args = tuple(self.term(arg, scope) for arg in call.args)
         self.asks_metadata |= call.name in METADATA_CALLS

@@ -197,10 +197,10 @@ class Scope:
                         self.pending.update(_names(part))
 
     def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
-        """Declare `var` here and return it under its unique name; a wildcard is returned as it is.
-        `how` is "assigned", "declared" or "argument". A name that was declared or used before is
-        reported as an error at `span`, by default at `var`, unless it is an argument; one that was
-        declared keeps its first unique name.
+        """Declare `var` here and return it under its unique name. `how` is "assigned", "declared"
+        or "argument"; a wildcard is declared only by "declared", and otherwise returned as it is.
+        Unless `how` is "argument", a name that was declared or used before is reported as an error
+        at `span`, by default at `var`. One that was declared before keeps its first unique name.
         """
         name = var.name
         if var.is_wildcard and how != "declared":

@@ -216,8 +216,8 @@ def keys_of(type_: Type | None) -> Type:
 
 @lru_cache(maxsize=128)
 def values_of(type_: Type | None) -> Type:
-    """Return the type of the items or members of a value of this type; UNKNOWN for scalars, any for
-    any. The members of a set are its values.
+    """Return the type of the items or members of a value of this type; UNKNOWN for scalars and
+    None, any for any. The members of a set are its values.
     """
     # Kept, since each policy below a schema may ask it of the same large type.
     match type_:

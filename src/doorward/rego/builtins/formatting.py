@@ -124,8 +124,10 @@ _FRACTION: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}[1-9]")
 
 
 def _argument(value: Any) -> Argument:
-    """A value as Go's formatter gets it: integers and strings unchanged, other numbers as a float
-    or, if too large for one, as their text; other values as Rego text.
+    """A value as Go's formatter gets it. A string, and a number that is written as an integer (also
+    as `1.0`), stays what it is; a number with a point becomes a float, or its text if it is too
+    large for one; a number with an exponent and no point becomes its text. Other values become Rego
+    text.
     """
     if type(value) in {int, str}:
         return value  # type: ignore[no-any-return] # checked on the line above

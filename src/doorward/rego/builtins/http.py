@@ -198,8 +198,8 @@ def _refresh(
 ) -> StoredResponse:
     """Send a request and return the entry for its response. If `stale` has validators, the request
     is conditional, and a 304 renews that entry. An entry for a response that must not be stored has
-    `fresh_until` 0. `forced` is the lifetime in seconds that replaces the one that the server
-    states; None to use the server's.
+    `fresh_until` 0. `forced`, which may be set only if `stale` is None, is the lifetime in seconds
+    that replaces the one that the server states; None to use the server's.
     """
     if stale is None or not stale.validators:
         response = _send(context, request)

@@ -126,7 +126,7 @@ def _texts(position: int, collection: Strings) -> list[str]:
 )
 def replace(context: Context, x: str, old: str, new: str) -> str:
     """`x` with every `old` replaced by `new`; an empty `old` matches before each byte and at the
-    end. LimitError for more than `MAX_TEXT` characters.
+    end. LimitError for a result of more than `MAX_TEXT` characters.
     """
     context.check_deadline()
     if not old:

@@ -86,11 +86,13 @@ def explain(
 ) -> Explanation:
     """Evaluate `query` again with tracing and return the explanation of its answer: the value of
     its last expression in the first row, UNDEFINED without rows. An error of the evaluation is not
-    raised but stored in `Explanation.error`; CompileError and ParseError as for `Engine.prepare`.
+    raised but stored in `Explanation.error`. CompileError if the query cannot be compiled,
+    ParseError for an invalid `package` or import.
 
     The engine need not be traced. `input` must be parsed JSON or a result of `from_python`.
     `deadline`: seconds for the evaluation, and again for formatting. `mask` hides credentials; by
-    default it is built from input and data. `package` and `imports`: as for `Engine.prepare`.
+    default it is built from input and data. `package` and `imports` are visible to the query as in
+    a module.
     """
     # Bound again: what is remembered of earlier evaluations would not be asked again.
     engine = engine.policies.traced().bind(engine.data)

@@ -176,8 +176,9 @@ class Recorder:
             self._expression(attempt.current, node, Sample(evaluation, bound), holds=holds)
 
     def _definition(self, attempt: Attempt, rule: Rule) -> Tried:
-        """Return the evaluation of a definition, a new one if it was not recorded before. Beyond
-        the limit, or if `attempt` is not recorded, the new one is not stored.
+        """Return the evaluation of a definition, a new one if it was not recorded before. The new
+        one is not stored if `attempt` is not recorded, or if no more definitions may be: then
+        `is_whole` becomes False.
         """
         tried = attempt.tried.get(id(rule))
         if tried is not None:

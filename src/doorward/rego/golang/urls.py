@@ -131,8 +131,8 @@ class Location:
 
 
 def split(url: str) -> Location:
-    """Return the host, path and query of `url`, as they are sent in a request, each "" if it has
-    none; BuiltinError if it is invalid.
+    """Return the host (with the port, if there is one), path and query of `url`, as they are sent
+    in a request, each "" if it has none; BuiltinError if it is invalid.
     """
     parts = parse(url)
     host = parts.get("hostname", "")

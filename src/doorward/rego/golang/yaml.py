@@ -211,7 +211,7 @@ def _scalar(node: Node) -> object:
             raise BuiltinError("yaml: !!binary value contains invalid base64 data") from None
     if tag not in _TAGS:
         return text
-    resolved = _resolve(text, timestamps=tag == "!!timestamp")
+    resolved = _resolve(text)
     implied = _tag_of(text, resolved)
     if tag == "!!float" and implied == "!!int":
         return float(resolved)  # type: ignore[arg-type] # an integer
@@ -234,14 +234,14 @@ def _tag_of(text: str, resolved: object) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _resolve(text: str, *, timestamps: bool = True) -> object:
-    """Return the value of an unquoted scalar: a boolean, integer of 64 bits, float, None, or
-    otherwise the text itself. `timestamps`: texts that look like a date stay text. Cached.
+def _resolve(text: str) -> object:
+    """Return the value of an unquoted scalar: a boolean, integer of 64 bits (with or without a
+    sign), float, None, or otherwise, also for a date, the text itself. Cached.
     """
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
-    if first not in "+-.0123456789" or (timestamps and _TIMESTAMP.match(text)):
+    if first not in "+-.0123456789":
         return text
     plain = text if first == "." else text.replace("_", "")
     match = None if first == "." else _INTEGER.match(plain)
@@ -415,7 +415,9 @@ def _events(yaml: Any, value: Value) -> Iterator[Any]:
 
 
 def _plain_text(value: Value) -> str:
-    """Return null, a boolean or a number as unquoted YAML."""
+    """Return null, a boolean or a number as unquoted YAML: a number that is not an integer of 64
+    bits as Go writes its float, or as its text if it is too large for a float.
+    """
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     resolved = _resolve(number_text(value))  # type: ignore[arg-type] # a number is left

@@ -105,8 +105,8 @@ def lookup_path(value: Any, path: Sequence[Any]) -> Any:
 
 
 def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
-    """Return `value[a][b]…` in base data, each key looked up by `lookup_data`; UNDEFINED if one is
-    missing.
+    """Return `value[a][b]…` in base data, as OPA looks it up: a number also finds a member named by
+    its text, and a string such as "1" an item of an array. UNDEFINED if a key is missing.
     """
     for key in path:
         value = lookup_data(value, key)
@@ -318,7 +318,7 @@ def freeze(out: dict[Key, Any]) -> dict[Key, Any]:
 
 
 def _freeze(value: Any) -> Any:
-    """Return a collection under construction as a finished value."""
+    """Return an object or set under construction as a finished value; any other value as it is."""
     if type(value) is set:
         return frozenset(value)
     return freeze(value) if type(value) is Building else value

@@ -435,7 +435,8 @@ def _groups(imports: Sequence[Import]) -> list[list[Import]]:
 def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
     """Return the imports to write: the module's and those that the target needs added. Imports of
     keywords that v1 has are left out beside `import rego.v1` and, for other targets than v0, with
-    `drop_v0_imports`. With that flag and the target v1, `import rego.v1` is left out too.
+    `drop_v0_imports`; `import future.keywords` then becomes imports of the keywords in use that v1
+    lacks. With `drop_v0_imports` and the target v1, `import rego.v1` is left out too.
     """
     imports = list(module.imports)
     if target == "v1" and drop_v0_imports:

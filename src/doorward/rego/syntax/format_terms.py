@@ -511,7 +511,7 @@ class TermWriter:
         source, or on one line if all began on one. `span` begins at the opening bracket, and
         `close` is the row of the closing one, -1 if unknown; the caller writes both brackets.
         """
-        lines = _lines(items, span.row)
+        lines = _lines(items)
         if len(lines) < 2 and not (
             self.layout.spreads and self.has_between(items, span.row, close)
         ):
@@ -600,7 +600,7 @@ class TermWriter:
         on one line if all its expressions begin in `row`, otherwise on indented lines. `row` is the
         row of what comes before the body, `close` that of the closing bracket.
         """
-        if body[0].span.row > row or len(_lines(body, row)) > 1:
+        if body[0].span.row > row or len(_lines(body)) > 1:
             self.layout.end_line()
             self.layout.level += 1
             self.body(body)
@@ -641,9 +641,12 @@ def _has_rows_between(first: Expr, second: Expr) -> bool:
     return row > first.span.row + 1 and row > last_row(first.span) + 1
 
 
-def _lines(items: Sequence[T], row: int) -> list[list[T]]:
-    """Group items by the row in which they begin; `row` is that of the opening bracket."""
+def _lines(items: Sequence[T]) -> list[list[T]]:
+    """Group items into lines: a new one begins with each item in a later row than the item before
+    it.
+    """
     lines: list[list[T]] = []
+    row = 0
     for item in items:
         begins = _row(item)
         if not lines or begins > row:

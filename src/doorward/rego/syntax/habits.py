@@ -27,8 +27,9 @@ class Habit(NamedTuple):
 def _habit(
     pattern: str, hint: str, fix: str | None = None, *, only_indented: bool = False
 ) -> Habit:
-    """Return a habit with its pattern compiled. With `only_indented` its fix, but not its hint, is
-    only for indented lines. For the other parameters see `Habit`.
+    """Return a habit with its pattern compiled. `hint` is the text for an error near a match; `fix`
+    is the text that replaces the match, None if there is none. With `only_indented` the fix, but
+    not the hint, is only for indented lines.
     """
     return Habit(re.compile(pattern), hint, fix, only_indented)
 

@@ -112,8 +112,8 @@ class _Parser:
     def parts(self) -> list[Part]:
         """glob = { text | "*" | "**" | "?" | class | "{" glob { "," glob } "}" }
 
-        Reads the whole glob; braces left open are closed by its end. LimitError above `MAX_DEPTH`
-        levels of braces.
+        Reads the whole glob; braces left open are closed by its end. BuiltinError for a class that
+        is empty, invalid or not closed; LimitError above `MAX_DEPTH` levels of braces.
         """
         options: list[list[list[Part]]] = []
         here: list[Part] = []
@@ -140,7 +140,8 @@ class _Parser:
 
     def part(self, char: str, *, nested: bool) -> Part:
         """Parse one part whose first character `char` is already read: `?`, `*`, `**`, a class or
-        text. If `nested` (inside braces), text ends at a comma or `}` too.
+        text. If `nested` (inside braces), text ends at a comma or `}` too. BuiltinError for a class
+        that is empty, invalid or not closed.
         """
         if char == "?":
             return _Wild("?")

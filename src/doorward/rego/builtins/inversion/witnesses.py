@@ -23,8 +23,9 @@ _CLASS: Final = re.compile(r"\[!?([^\][])[^\][]{0,64}\]")
 
 
 def glob_witnesses(pattern: str) -> list[str]:
-    """Texts that should match a glob, its stars replaced by nothing, a short text, and texts with
-    delimiters; last, two texts that may not match. [] for a glob longer than `LONGEST`.
+    """Texts that should match a glob: its first alternative with nothing, a short text, and texts
+    with delimiters in place of its stars, and each further alternative with the short text; last,
+    two texts that may not match. [] for a glob longer than `LONGEST`.
     """
     if len(pattern) > LONGEST:
         return []

@@ -91,8 +91,10 @@ def _decode_header(encoded: str) -> Object:
 
 @lru_cache(maxsize=256)
 def _cached_header(encoded: str) -> Object:
-    """Decode a header to an object, which the caller must not modify, with the errors of
-    `_decode_header`. Cached: an issuer's tokens all begin with the same header.
+    """Decode a header to an object, which the caller must not modify. BuiltinError for invalid
+    base64 or JSON, for JSON that is not an object, and for the header of a JWE; LimitError for JSON
+    that nests too deeply or has a number that is too large. Cached: an issuer's tokens all begin
+    with the same header.
     """
     return _decode_header(encoded)
 

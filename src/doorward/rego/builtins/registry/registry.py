@@ -258,8 +258,8 @@ class Registry:
 
 
 def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the body with a check of the deadline before each call; it gets the `Context` as its
-    first argument.
+    """Return a function of the `Context` and the operands that checks the deadline and then calls
+    `body` with the operands alone.
     """
 
     @wraps(body)
@@ -315,8 +315,9 @@ def refuse_as_first(*operands: Value) -> None:
 
 
 def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
-    """Wrap the body in a check of its operands' kinds, specialised by their number, since every
-    call runs it. The body itself is returned if its operands may be of any kind. `context`: the
+    """Wrap the body in a check of its operands' kinds, which raises OperandError, or the error of
+    the built-in's `refuse`, for a wrong one. It is specialised by their number, since every call
+    runs it. The body itself is returned if its operands may be of any kind. `context`: the
     `Context` comes before the operands and is passed on.
     """
     if not any(map(kinds, refusal.signature.args)):

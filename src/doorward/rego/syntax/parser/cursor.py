@@ -193,8 +193,8 @@ class Cursor:
         return WHITESPACE if following.space else following.kind
 
     def save(self) -> State:
-        """Return the present state for `restore`: the token, and the numbers of errors and
-        wildcards so far.
+        """Return the present state for `restore`: the token, the nesting depth, the hints that
+        wait, and the numbers of errors and wildcards so far.
         """
         return (
             self.token,
