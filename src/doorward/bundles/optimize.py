@@ -104,8 +104,8 @@ class Optimizer:
     ) -> dict[str, str]:
         """Return the texts of all policies by file name, optimized for the entrypoints. New
         policies are below `optimized/`; a policy that loses all its rules is left out. Raise
-        OptimizeError if an entrypoint is undefined or too short, and the errors of the compiler and
-        of `Engine.partial`.
+        OptimizeError if an entrypoint is undefined or too short, RegoError if the policies cannot
+        be compiled or evaluated.
         """
         trees: dict[str, Module] = dict(compile(modules, self.options).modules)
         read = _with_annotations(modules, trees, self.options)
@@ -141,9 +141,9 @@ class Optimizer:
     def _residual(
         self, modules: Mapping[str, Module], data: Any, entrypoint: Entrypoint
     ) -> list[Module]:
-        """Return the modules that decide an entrypoint for any input; [] if its own rules must
-        stay. Raise OptimizeError if it has fewer than two names, or is always undefined, and the
-        errors of the compiler and of `Engine.partial`.
+        """Return the modules that decide an entrypoint for any input; if its own rules must stay,
+        only the support modules of the residual. Raise OptimizeError if it has fewer than two
+        names, or is always undefined, RegoError if the policies cannot be compiled or evaluated.
         """
         name = f"data.{'.'.join(entrypoint)}"
         if len(entrypoint) < 2:

@@ -72,8 +72,8 @@ def _path() -> str:
 
 
 def _is_of_user(base: str) -> bool:
-    """Return True if a folder, or its parent, belongs to the user: under `sudo` the home may be
-    another's.
+    """Return True if an absolute folder, or its parent if it does not exist, belongs to the user:
+    under `sudo` the home may be another's.
     """
     existing = base if os.path.exists(base) else os.path.dirname(base)
     try:

@@ -225,8 +225,8 @@ class _Keys:
 
     def _take(self, document: Mapping[str, Any]) -> None:
         """Store a key set in the data of the policies and log its key ids; nothing happens if it
-        has not changed. Raise IdentityError for a set that cannot be used, and what `Store.keep`
-        raises.
+        has not changed. Raise IdentityError for a set that cannot be used; BusyError,
+        NotReplacedError or CompileError if the data cannot be changed.
         """
         keys = read_keys(document)
         text = json.dumps({"keys": keys}, sort_keys=True)

@@ -131,7 +131,8 @@ def residual_of_rows(
     snapshot: Snapshot, turns: BuildGate, path: PathKey, unknowns: Sequence[str], input: Value
 ) -> Partial:
     """Return the residual of a filter of rows: the conditions under which the document at `path` is
-    true. Raise the errors of `Engine.partial`, and CompileError if a limit is exceeded.
+    true. Raise CompileError, also if a limit is exceeded, ValueError for malformed `unknowns`,
+    and EvalError if the evaluation fails.
 
     It is cached with the snapshot; a hit does not evaluate anything.
     """

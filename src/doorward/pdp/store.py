@@ -148,7 +148,7 @@ class Store:
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
         """Store `value` at a reserved `path`, with missing parents; later bundles and reloads do
         not remove it. The new revision depends on `text`. Nothing checks that `path` is reserved or
-        free.
+        free. Raise BusyError, NotReplacedError or CompileError as every change may.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()

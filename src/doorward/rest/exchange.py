@@ -240,7 +240,7 @@ def parameters_of(request: Request) -> Parameters:
 
 def _open(body: bytes, limits: Server, *, is_zipped: bool) -> tuple[bytes, int]:
     """Return the body's text, decompressed if `is_zipped`, and the memory in bytes that its value
-    may take.
+    may take. Raise BadRequest if it cannot be decompressed, or is then too large.
     """
     text = unzip(body, limits) if is_zipped else body
     return text, estimate_memory(text)

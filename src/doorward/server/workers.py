@@ -170,8 +170,9 @@ class WorkerGroup:
             self._supervisor.close_inherited()
 
     def _bind(self) -> tuple[list[Socket], list[list[Socket]], list[list[Socket]]]:
-        """Bind and return the sockets of the HTTP API, and the gRPC sockets of each worker. Raise
-        StartupError, with all closed, if one cannot be bound.
+        """Bind and return the sockets of the HTTP API, those of each worker for Envoy's checks, and
+        those of each worker for external processing. Raise StartupError, with all closed, if one
+        cannot be bound.
         """
         sockets, workers = bind_all(self._options), self._options.workers
         checks: list[list[Socket]] = [[] for _ in range(workers)]

@@ -419,7 +419,7 @@ def _are_filters(value: str) -> bool:
 
 
 def _are_texts(value: str) -> bool:
-    """Return True for a JSON object of texts, such as labels or build arguments."""
+    """Return True for a JSON object of texts and nulls, such as labels or build arguments."""
     document = _document(value)
     return type(document) is dict and all(
         (each is None or type(each) is str) and _LABEL.fullmatch(name)
