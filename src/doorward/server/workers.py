@@ -505,8 +505,8 @@ class _Report:
 def _has_go(
     sidecar: Sidecar, status: ToldStatus, channel: Channel, stop: threading.Event, alarm: Alarm
 ) -> bool:
-    """Wait for the parent's message. Return True if this worker may serve, False if the parent
-    ended or `stop` is set.
+    """Wait for the parent's message `go`, and apply the states of the group that come before it.
+    Return True if this worker may serve, False if the parent ended or `stop` is set.
     """
     while channel.is_open and not stop.is_set():
         channel.wait(SELDOM, alarm)

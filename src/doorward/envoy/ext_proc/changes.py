@@ -145,8 +145,9 @@ def _plan(
 ) -> Any:
     """Return the plan of changes for a body: `_ALL`, `HIDDEN`, `_Replaced` or `_Parts`.
 
-    A plan may be used again for other bodies. Raise PathError if two different values are set at
-    one path. The parameters are those of `change`.
+    A plan may be used again for other bodies. `keep` None keeps everything; `drop` has the indexes
+    of items to remove by the path of their list. Raise PathError if two different values are set at
+    one path.
     """
     keeps, removes, sets = _Node(), _Node(), _Node()
     for path in keep or ():

@@ -159,8 +159,8 @@ def _check_pod(spec: Located) -> Iterator[Problem]:
 def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Problem]:
     """Yield problems of one container; settings that it lacks are taken from `common`, the pod's.
 
-    A redirect may run as root and have NET_ADMIN. Probes and a read-only file system are required
-    of sidecars only.
+    A redirect may run as root and have NET_ADMIN and NET_RAW. Probes and a read-only file system
+    are required of sidecars only.
     """
     name, security = each.get("name").value, each.get("securityContext")
     security = security if security.value is not None else Located({}, each.line)
