@@ -310,8 +310,9 @@ class Query:
             return self._run(state, single=True)
 
     def _answer_in_time(self, state: Evaluation) -> Any:
-        """Return the value for an evaluation with a deadline. The same as `_run` for a single
-        value, written out because every decision passes here.
+        """Return the value of the query's only expression from an evaluation with a deadline;
+        UNDEFINED if it has none. EvalError if the evaluation fails or the deadline passes. Apart
+        from `_run`, and shorter, because every decision passes here.
         """
         before = CLOCK.check_deadline
         CLOCK.check_deadline = state.halt_if_late

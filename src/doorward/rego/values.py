@@ -263,8 +263,8 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_parts(a: Any, b: Any) -> bool:
-    """Return True if two arrays or two objects are equal as `equal` defines it. Python's own
-    comparison would take booleans for numbers and ignore the deadline.
+    """Return True if two arrays or two objects are equal in Rego. Python's own comparison would
+    take booleans for numbers and ignore the deadline.
     """
     if len(a) != len(b):
         return False

@@ -391,9 +391,10 @@ class _Sequence:
         return Expr(call, span=head.span)
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
-        """Find the first expression, in the order of `groups` (from `_groups`), or else head term
-        that is evaluated before all of its variables are bound. Return the variables it lacks, and
-        the expression or term; an empty set if there is none.
+        """Find the first expression that is evaluated before all of its variables are bound, or
+        else the first such head term. Return the variables that it lacks, and the expression or
+        term; an empty set if there is none. `groups`: the expressions in order, each with its flat
+        expressions.
         """
         bound = set(self.ordered.around)
         for expr, steps in groups:

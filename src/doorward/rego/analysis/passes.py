@@ -185,7 +185,9 @@ Pass = Callable[[Program], list[Diagnostic]]
 
 
 def split_operator_chains(program: Program) -> list[Diagnostic]:
-    """Split long chains of operators. First, since every later pass recurses into terms."""
+    """Split long chains of operators in the modules; never an error. First, since every later pass
+    recurses into terms.
+    """
     program.modules = [split_chains(module) for module in program.modules]
     return []
 

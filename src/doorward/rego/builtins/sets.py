@@ -20,13 +20,13 @@ __all__: list[str] = []
     inverse=inverse("intersection"),
 )
 def and_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
-    """The members of both sets."""
+    """The members that are in both `x` and `y`."""
     return y & x  # as OPA: of equal members that of the smaller set, or of the first, stays
 
 
 @builtin("or", set_(any_), set_(any_), returns=set_(any_), infix="|", inverse=inverse("set_union"))
 def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
-    """The members of either set."""
+    """The members that are in `x`, in `y` or in both."""
     return x | y
 
 

@@ -285,7 +285,9 @@ class _Large:
 
 
 def _max_bytes(compiled: Any) -> int:
-    """Return the length in bytes of the longest text that the pattern is applied to."""
+    """Return the length in bytes of the longest text that the pattern is applied to; `sys.maxsize`
+    (no limit) for a pattern of at most `SMALL` instructions.
+    """
     size: int = compiled.ProgramSize()
     return MAX_WORK // size if size > SMALL else sys.maxsize
 

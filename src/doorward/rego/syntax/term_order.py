@@ -66,7 +66,9 @@ def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
 
 
 def pairs_in_order(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
-    """Return the pairs of an object without repeated keys, as `last_pairs`, in OPA's order."""
+    """Return the pairs of an object without repeated keys, in OPA's order: of equal keys the first
+    key and the last value.
+    """
     by_rank = _last_by_rank(pairs)
     return [by_rank[position] for position in sorted(by_rank)]
 

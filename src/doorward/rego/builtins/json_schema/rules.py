@@ -455,7 +455,9 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match each item with the schema of its position, further ones with `more`."""
+        """Match each item with the schema of its position. Items behind the last schema, if there
+        is one, are matched with `more`; if it is False, they are an error.
+        """
         for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
             match.ask(schema, item, (path, str(index)), result)
         if not schemas or len(value) <= len(schemas):
@@ -501,7 +503,9 @@ def required(names: Sequence[str]) -> Rule:
     """Return the rule of `required`: an object must have all these names."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add an error for each name that is missing."""
+        """Add an error to `result` for each name that is missing, and a point for each that is
+        there.
+        """
         for name in names:
             if name in value:
                 result.points += 1
@@ -524,8 +528,8 @@ def other_names(
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         """Match the values whose names fit patterns with those schemas, and those of other unknown
-        names with `others`; report such a name if `others` is False. In the order of the names;
-        checks the deadline.
+        names with `others`; report such a name if `others` is False. A name that fits a pattern
+        also adds a point to `result`. In the order of the names; checks the deadline.
         """
         for name in sorted(value):
             match.check_deadline()

@@ -68,9 +68,10 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
 
     @wraps(body)
     def call(*operands: Any) -> Any:
-        """Call the body and convert its result. BuiltinError, KeyboardInterrupt and SystemExit are
-        passed on, and an EvaluationAborted for a passed deadline; anything else is raised as
-        EvaluationAborted, with the exception's text in `hint` only.
+        """Call the body and convert its result. BuiltinError, KeyboardInterrupt, SystemExit and the
+        EvaluationAborted of a passed deadline are passed on. In place of another EvaluationAborted,
+        one with the built-in's name before its text is raised; for any other exception
+        EvaluationAborted is raised, with the exception's text in `hint` only.
         """
         try:
             result = body(*operands)
