@@ -153,8 +153,8 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._connection.answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Limit the write buffer and add this connection to those of the server, which closes one
-        that is too many.
+        """Limit the write buffer and add this connection to those of the server, which refuses
+        one that is too many.
         """
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base

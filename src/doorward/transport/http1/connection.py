@@ -127,7 +127,9 @@ class HttpConnection(asyncio.Protocol):
     # As the loop calls it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection, which may refuse it, and limit its write buffer."""
+        """Limit the write buffer and add this connection to those of the server, which refuses one
+        that is too many.
+        """
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
