@@ -26,6 +26,18 @@ def test_a_mapped_address_is_the_address_itself() -> None:
     assert call("net.cidr_expand", "::ffff:10.0.0.0/127") == make_set(["10.0.0.0", "10.0.0.1"])
 
 
+def test_networks_of_mapped_addresses_are_merged_as_those_of_ipv4() -> None:
+    merged = call("net.cidr_merge", ["::ffff:10.0.0.0/105", "10.128.0.0/9", "2001:db8::1/32"])
+    assert merged == make_set(["10.0.0.0/8", "2001:db8::/32"])
+    assert call("net.cidr_merge", ["::ffff:10.1.2.3/104"]) == make_set(["10.0.0.0/8"])
+
+
+def test_addresses_of_several_last_parts_are_expanded() -> None:
+    addresses = [f"10.0.{third}.{last}" for third in (254, 255) for last in range(256)]
+    assert call("net.cidr_expand", "10.0.255.7/23") == make_set(addresses)
+    assert call("net.cidr_expand", "10.0.0.5/31") == make_set(["10.0.0.4", "10.0.0.5"])
+
+
 def test_all_of_ipv6_holds_no_ipv4() -> None:
     assert call("net.cidr_contains", "::/0", "10.1.2.3") is False
 

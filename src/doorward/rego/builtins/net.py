@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address
+from operator import itemgetter
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
-from typing import Final
+from typing import Final, TypeAlias
 
 from doorward.base.records import record
 from doorward.rego.builtins.inversion import inverse
@@ -43,13 +44,14 @@ _MAPPED: Final = 0xFFFF << 32
 
 @record
 class _Network:
-    """All addresses from `first` to `last`, as numbers in the space of IPv6. `text` is the CIDR as
-    it was written, or None. An address is `in` it only if it is of the same IP version.
+    """All addresses from `first` to `last`, as numbers in the space of IPv6. `text` is the CIDR in
+    its shortest form, "" for a network of one address. An address is `in` it only if it is of the
+    same IP version.
     """
 
     first: int
     last: int
-    text: str | None = None
+    text: str
 
     def __contains__(self, address: int) -> bool:
         return self.first <= address <= self.last and _is_v4(address) == _is_v4(self.first)
@@ -59,6 +61,8 @@ def _address(text: str) -> int | None:
     """The number of an IP address, an IPv4 one mapped into IPv6; None for any other text, and for
     an address with a zone.
     """
+    if "/" in text:  # a CIDR, of which an exception would take longer
+        return None
     try:
         if ":" not in text:
             return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
@@ -79,8 +83,10 @@ def _network(text: str) -> _Network:
     # `int` refuses a text of thousands of digits with an error of its own.
     if address is None or len(length) > 9 or int(length) > bits:
         raise BuiltinError(f"invalid CIDR address: {scrub(text)}")
-    span = (1 << (bits - int(length))) - 1
-    return _Network(address & ~span, address | span)
+    size = bits - int(length)
+    span = (1 << size) - 1
+    first, last = address & ~span, address | span
+    return _Network(first, last, _cidr(first, size, is_v4=_is_v4(first) and _is_v4(last)))
 
 
 def _network_or_address(text: str) -> _Network:
@@ -89,7 +95,7 @@ def _network_or_address(text: str) -> _Network:
     """
     address = _address(text)
     if address is not None:
-        return _Network(address, address)
+        return _Network(address, address, "")
     try:
         return _network(text)
     except BuiltinError:
@@ -104,6 +110,13 @@ def _text(address: int) -> str:
     if _is_v4(address):
         return inet_ntop(AF_INET, (address & 0xFFFFFFFF).to_bytes(4, "big"))
     return str(IPv6Address(address))
+
+
+def _cidr(first: int, size: int, *, is_v4: bool) -> str:
+    """The CIDR of the network that begins at an address and whose addresses differ in their last
+    `size` bits; with `is_v4` all of them map IPv4 addresses.
+    """
+    return f"{_text(first)}/{32 - size}" if is_v4 else f"{IPv6Address(first)}/{128 - size}"
 
 
 def _is_v4(address: int) -> bool:
@@ -212,7 +225,23 @@ def net_cidr_expand(cidr: str) -> frozenset[Key]:
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
         raise LimitError(f"network has more than {MAX_EXPANDED} addresses")
+    if _is_v4(network.first) and _is_v4(network.last):
+        return frozenset(_v4_texts(network.first, network.last))
     return frozenset([_text(n) for n in range(network.first, network.last + 1)])
+
+
+_LAST_PARTS: Final = [f".{number}" for number in range(256)]
+
+
+def _v4_texts(first: int, last: int) -> list[str]:
+    """The texts of all IPv4 addresses from one to another, each the number of a mapped address."""
+    texts: list[str] = []
+    # All of one /24 share what stands before the last part.
+    for start in range(first & ~0xFF, last + 1, 256):
+        shared = _text(start)[:-2]
+        parts = _LAST_PARTS[max(first - start, 0) : last - start + 1]
+        texts += [shared + part for part in parts]
+    return texts
 
 
 _ELEMENT: Final = any_of(string, array(any_))
@@ -285,6 +314,11 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
             raise BuiltinError(f"operand {position}: element must be string or non-empty array")
 
 
+_Range: TypeAlias = tuple[int, int, str | None]
+"""The last and the first address of a range to merge, as numbers in the space of IPv6, and the CIDR
+that stands for it, None where that is to be computed."""
+
+
 @builtin(
     "net.cidr_merge",
     any_of(array(any_of(string)), set_(string)),
@@ -302,10 +336,10 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     if len(addrs) > MAX_MERGED:
         raise LimitError(f"operand has more than {MAX_MERGED} networks")
     networks = [_classful(item) for _, item in iterate(addrs)]
-    return frozenset(text for network in _merge(networks) for text in _texts(network))
+    return frozenset([text for merged in _merge(networks) for text in _texts(*merged)])
 
 
-def _classful(item: Value) -> _Network:
+def _classful(item: Value) -> _Range:
     """Parse a CIDR, or an IPv4 address with the prefix length of its class (8, 16 or 24).
     BuiltinError for others, such as an IPv6 address without a length.
     """
@@ -313,48 +347,54 @@ def _classful(item: Value) -> _Network:
         raise BuiltinError("element must be string")
     address = _address(item)
     if address is None:
-        return _network(item)
+        network = _network(item)
+        return network.last, network.first, network.text
     if not _is_v4(address):
         raise BuiltinError("IPv6 invalid: needs prefix length")
     first = (address >> 24) & 0xFF
     length = 8 if first < 128 else 16 if first < 192 else 24
     span = (1 << (32 - length)) - 1
-    return _Network(address & ~span, address | span, f"{_text(address)}/{length}")
+    return address | span, address & ~span, f"{_text(address)}/{length}"
 
 
-def _merge(networks: list[_Network]) -> list[_Network]:
-    """Merge networks that overlap or adjoin into ranges of addresses, highest first. A network that
-    was not merged keeps its `text`.
+def _merge(networks: list[_Range]) -> list[_Range]:
+    """Merge ranges that overlap or adjoin, highest first. One that was not merged keeps its
+    text.
     """
-    ordered = sorted(networks, key=lambda network: (network.last, network.first))
-    merged: list[_Network] = []
+    ordered = sorted(networks, key=itemgetter(0, 1), reverse=True)
+    merged: list[_Range] = []
     # From the highest end down: a range that may merge is then always the last one of `merged`.
-    for network in reversed(ordered):
-        if merged and merged[-1].first - 1 <= network.last:
-            last = merged.pop()
-            network = _Network(min(network.first, last.first), last.last)
+    for network in ordered:
+        if merged and merged[-1][1] - 1 <= network[0]:
+            last, first, _ = merged.pop()
+            network = (last, min(network[1], first), None)
         merged.append(network)
     return merged
 
 
-def _texts(network: _Network) -> Iterator[str]:
-    """Yield the fewest CIDRs that exactly cover a range of addresses, in order; the text of the
-    network itself if it has one.
+def _texts(last: int, first: int, text: str | None) -> list[str]:
+    """The fewest CIDRs that exactly cover the addresses from `first` to `last`, in order; or `text`
+    alone, if there is one.
     """
-    if network.text is not None:
-        yield network.text
-        return
-    first, last, bits = network.first, network.last, 128
-    if _is_v4(first) and _is_v4(last):
-        bits = 32
+    if text is not None:
+        return [text]
+    is_v4 = _is_v4(first) and _is_v4(last)
+    return [_cidr(start, size, is_v4=is_v4) for start, size in _split(first, last)]
+
+
+def _split(first: int, last: int) -> list[tuple[int, int]]:
+    """Split a range of addresses into the fewest networks, each as its first address and the number
+    of bits in which its addresses differ.
+    """
+    parts: list[tuple[int, int]] = []
     while first <= last:
         # The largest network that begins here, and ends where the range does or before.
         size = (last - first + 1).bit_length() - 1
-        if first:
-            size = min(size, (first & -first).bit_length() - 1)
-        text = _text(first) if bits == 32 else str(IPv6Address(first))
-        yield f"{text}/{bits - size}"
+        if first & ((1 << size) - 1):
+            size = (first & -first).bit_length() - 1
+        parts.append((first, size))
         first += 1 << size
+    return parts
 
 
 @builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)

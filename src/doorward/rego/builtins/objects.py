@@ -84,7 +84,11 @@ def at_path(value: Value, path: list[Value]) -> Value | Undefined:
     """
     target: Value | Undefined = value
     for step in path:
-        target = lookup(target, step)
+        # `lookup`, written out for an object and a name, as most steps are.
+        if type(target) is dict and type(step) is str:
+            target = target.get(step, UNDEFINED)
+        else:
+            target = lookup(target, step)
         if target is UNDEFINED:
             return UNDEFINED
     return target

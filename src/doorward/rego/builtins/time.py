@@ -362,11 +362,10 @@ def time_parse_duration_ns(duration: str) -> int:
         return 0
     if not rest or len(rest) > 4096:
         raise _invalid_duration(duration)
-    total = at = 0
-    while at < len(rest):
-        match = _SEGMENT.match(rest, at)
-        integer, part, name = match.groups() if match else ("", "", "")
-        if not match or not (integer or part):
+    total = 0
+    # Each segment begins where the one before ends, the last, empty one at the end of the text.
+    for integer, part, name in _SEGMENT.findall(rest)[:-1]:
+        if not (integer or part):
             raise _invalid_duration(duration)
         if not name:
             raise BuiltinError(f"time: missing unit in duration {_quote(duration)}")
@@ -375,7 +374,6 @@ def time_parse_duration_ns(duration: str) -> int:
             name = _quote(name)
             raise BuiltinError(f"time: unknown unit {name} in duration {_quote(duration)}")
         total += int(integer or 0) * unit + (_part(part, unit) if part else 0)
-        at = match.end()
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
         raise _invalid_duration(duration)
     return -total if duration[0] == "-" else total
