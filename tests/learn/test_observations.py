@@ -9,7 +9,7 @@ from tests.learn.logs import access, observed, subject
 
 from doorward.learn import observations
 from doorward.learn.access import DENIED, FAILED, Access
-from doorward.learn.observations import LearnError, Observations
+from doorward.learn.observations import Cell, LearnError, Observations
 
 ANN, BOB = subject("ann", "clerk"), subject("bob", "clerk")
 
@@ -52,6 +52,14 @@ def test_the_order_of_a_log_and_its_parts_do_not_matter() -> None:
     for start in range(0, 400, 70):
         merged.merge(observed(shuffled[start : start + 70]))
     assert state(merged) == state(once)
+
+
+def test_a_request_without_id_is_no_example_in_any_order() -> None:
+    for ids in (["", "b", "a"], ["b", "a", ""], ["a", "", "b"]):
+        cell = Cell()
+        for each in ids:
+            cell.add(0, each)
+        assert cell.example == "a"
 
 
 def test_what_failed_is_neither_use_nor_denial() -> None:

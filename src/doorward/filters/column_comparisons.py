@@ -251,7 +251,8 @@ def compare_columns(
 ) -> Predicate:
     """Return the predicate that compares two columns in Rego's order.
 
-    Raise FilterError if their kinds cannot be compared in a database.
+    Raise FilterError if their kinds cannot be compared in a database, or if either has a function,
+    unless both are in nanoseconds.
     """
     if operator in _MIRRORED:
         return compare_columns(right, other, _MIRRORED[operator], left, column)

@@ -191,7 +191,9 @@ def _moment_text(value: datetime.datetime) -> str:
 
 
 def _parse_moment(text: str) -> datetime.datetime | None:
-    """Return the time of a text as the policy sees times; None for any other text."""
+    """Return the time, in UTC, of a text in the form of times that the policy sees, such as
+    `2024-01-31T12:00:00Z`; None for any other text.
+    """
     try:
         value = datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:

@@ -168,7 +168,8 @@ def _template(value: Term) -> tuple[Var, Value] | None:
 def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     """Return the body for the case that the variable is true, and that for other values.
 
-    None if the variable is not defined by exactly one positive call.
+    None unless the variable occurs in exactly one expression, a call without `not` and `with` that
+    defines it as its result or by an equation.
     """
     uses = [expr for expr in body if any(node == var for node in walk(expr))]
     if len(uses) != 1:

@@ -111,8 +111,8 @@ def document_of(
 ) -> dict[Anything, Anything]:
     """Return a row as the policy sees it, with the names and values that a filter compares.
     `relations` are names with dots for nested ones; None for all relations of the row. Related rows
-    are queried. Columns that no filter can compare are left out, and NULL is unless `nulls` is
-    "null".
+    are queried; where a relation leads to one row and there is none, its value is NULL. Columns
+    that no filter can compare are left out, and NULL is unless `nulls` is "null".
 
     Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """

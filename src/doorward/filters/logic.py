@@ -194,7 +194,8 @@ class _Maker(Generic[T]):
         """Return the predicate that an object in a document, or an element of an array, fulfils the
         conditions or, if `some` is negated, does not.
 
-        Raise FilterError for an array that is used as an object.
+        Raise FilterError for an array that is used as an object, and for conditions that have no
+        predicate.
         """
         field, column = target.field, target.column
         self._refuses ^= some.negated

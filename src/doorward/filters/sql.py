@@ -271,8 +271,8 @@ class _Writer:
         return self._quote_names(names)
 
     def _quote_names(self, names: Sequence[str]) -> str:
-        """Return names quoted and joined by dots; raise FilterError for one that no database can
-        have.
+        """Return names quoted and joined by dots, with `%` doubled for a driver whose placeholder
+        is `%s`; raise FilterError for one that no database can have.
         """
         try:
             name = ".".join([quoted_name(part, self._dialect.name) for part in names])

@@ -167,7 +167,9 @@ class _Reader:
         return f"use of a rule in {name}"
 
     def _field(self, term: Term) -> Field | None:
-        """Return the column that a term names; None for other terms."""
+        """Return the column that `input.table.column` names, or `input.column` for a name in
+        `_shorts`; None for other terms.
+        """
         if not isinstance(term, Ref) or not isinstance(term.head, Var):
             return None
         names = [part.value for part in term.args if isinstance(part, Scalar)]

@@ -191,7 +191,9 @@ class _Learner:
         self._members: Mapping[str, frozenset[str]] = {}
 
     def read(self, calls: Calls) -> None:
-        """Store the calls by setting, value and user, and their numbers by user and setting."""
+        """Store the calls by setting, value and user, and their numbers by user and setting; the
+        calls that show a user's roles by user and action instead.
+        """
         for (user, section, name, value), cell in sorted(calls.used.items()):
             if section == "roles":
                 self._actions[user][value] = cell

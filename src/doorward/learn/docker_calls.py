@@ -84,7 +84,8 @@ class Calls:
 
     def add(self, line: Mapping[Any, Any]) -> None:
         """Count a line of the audit log: its action and values if it was allowed, only the action
-        if it has no input (then also in `without_input`), a denial if it was not allowed.
+        if it has no input (then also in `without_input`), a denial if it was not allowed. Values
+        that are too long are left out.
 
         Lines are counted as unreadable if they are not requests, if the user has a client
         certificate without a name, or if the user's or action's name is too long. Raise LearnError
@@ -212,8 +213,10 @@ def _registries(input: Mapping[Any, Any], action: Any) -> Iterator[Any]:
 def _of_subject(
     subject: Mapping[Any, Any], *, has_ports: bool = True
 ) -> Iterator[tuple[Setting, Any]]:
-    """Yield setting and value for each mount, capability, sysctl, runtime and joined container of a
-    created or existing container, and with `has_ports` for its published ports.
+    """Yield setting and value for each mount, capability and sysctl of a created or existing
+    container, for joined containers, for the runtime of a created one, and with `has_ports` for its
+    published ports and their addresses outside the loopback interface. Mounts that need no setting,
+    such as tmpfs, are left out.
 
     Values may have any type: they come from the log unchecked.
     """

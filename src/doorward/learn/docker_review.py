@@ -136,7 +136,9 @@ def docker_markdown(learned: LearnedCalls, calls: Calls, limits: Limits) -> str:
 
 
 def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]:
-    """Yield the lines of the report."""
+    """Yield the lines of the report in Markdown: the values learned for each role and then for each
+    user, the lines and calls left out, and the parameters.
+    """
     yield "# What was learned\n"
     yield f"From {counted(calls.events, 'call')}. data.json is for the shipped policies.\n"
     yield (

@@ -237,8 +237,9 @@ def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
 
 
 def _http(grant: Grant, claims: Claims, path: list[str]) -> dict[str, Any]:
-    """Return the HTTP part of an input for a path, in the form of the log: `attributes` of Envoy
-    with `parsed_path`, or `method` and `path`; in each, `parsed_query` and `parsed_body` are empty.
+    """Return the HTTP part of an input for a path, in the form of the log: `attributes` of Envoy,
+    with a test token as `authorization` header, and `parsed_path`; or `method` and `path`. In each,
+    `parsed_query` and `parsed_body` are empty.
     """
     more: dict[str, Any] = {"parsed_query": {}, "parsed_body": {}}
     if claims.form != ENVOY:

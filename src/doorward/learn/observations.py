@@ -72,7 +72,7 @@ class Cell:
 
     def add(self, seconds: int, example: str) -> None:
         """Count an access at a time in seconds since the epoch, 0 if it is not known; the lowest
-        decision id is kept as the example, whatever the order.
+        decision id other than "" is kept as the example, whatever the order.
         """
         self.count += 1
         if seconds:
@@ -81,7 +81,7 @@ class Cell:
                 self.first = seconds
             if seconds > self.last:
                 self.last = seconds
-        if example < self.example or not self.example:
+        if example and (not self.example or example < self.example):
             self.example = example
 
     def add_values(self, shape: Shape, segments: Sequence[str]) -> None:
@@ -199,7 +199,8 @@ class Observations:
 
     def _count(self, cells: Cells, shape: Shape, subject: Subject, access: Access) -> Cell | None:
         """Count an access in its cell and return that; None for a subject that already tried too
-        many paths, whose accesses are only counted in `searching`.
+        many paths, whose accesses are only counted in `searching`. Raise LearnError if there are
+        too many cells in all.
         """
         if subject in self.searching:
             self.searching[subject] += 1
@@ -263,8 +264,9 @@ class Observations:
                 self._count_cell(subject)
 
     def choose_location(self) -> tuple[str, Location]:
-        """Return the form of most requests and the location of their claims; requests of another
-        form are dropped here and counted as skipped. `(ENVOY, ())` without allowed requests.
+        """Return the form of most requests and the location of their claims. Requests of another
+        form, or with claims at another location, are dropped here and counted as skipped. `(ENVOY,
+        ())` without allowed requests.
         """
         events: Counter[tuple[str, Location]] = Counter()
         for subject, number in self.activity.items():
@@ -282,8 +284,8 @@ class Observations:
         return best
 
     def _give_up(self, subject: Subject) -> None:
-        """Remove all counts of a subject and list it in `searching` with their number; do nothing
-        if it is listed.
+        """Remove all cells of a subject and list the subject in `searching` with the sum of their
+        counts; do nothing if it is listed.
         """
         if subject in self.searching:
             return

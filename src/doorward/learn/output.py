@@ -45,7 +45,7 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
     review.yaml. Writes nothing, but removes requests of another form from `gathered`.
 
     Raise LearnError if there are no events, if logs of Docker and services are mixed, or if the
-    review is invalid.
+    review is invalid or cannot be read.
     """
     before = _read(folder / REVIEW)
     calls, observations = gathered.calls, gathered.observations

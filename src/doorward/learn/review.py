@@ -166,7 +166,9 @@ def when(seconds: int) -> str:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """Return one row of review.yaml."""
+    """Return a row as the object that stands for it in review.yaml; of its new words, only the
+    first `MOST_ROWS` in order.
+    """
     grant, evidence = row.grant, row.grant.evidence
     document: dict[str, Any] = {
         "id": row.identifier,

@@ -277,7 +277,7 @@ class Templates:
 
     def _words(self, words: dict[str, list[Entry]], position: int) -> Iterator[list[Entry]]:
         """Append a set or a word to the templates of entries by their words at a position; yield
-        the groups with the same part, sets first.
+        the groups with the same part, sets first. The words of sets are removed from `words`.
         """
         for values, source in self._sets(words):
             group = [entry for word in values for entry in words.get(word, ())]

@@ -92,12 +92,13 @@ def find_unused(
     v0: bool = False,
 ) -> Unused:
     """Find the parts of a policy and its data that no allowed request of a log needs; of the
-    policies, only the first `MAX_PARTS` parts are tried. `paths`: the documents whose events count,
-    all if empty. `v0`: the policies are Rego v0.
+    policies, only the first `MAX_PARTS` parts are tried, and none of the policy that `learn` itself
+    writes for parameters. `paths`: the documents whose events count, all if empty. `v0`: the
+    policies are Rego v0.
 
     Raise LearnError if the policy does not compile, if no event of the log can be decided or none
-    is allowed, if there is too much data, or if no narrower policy is found in `ROUNDS` rounds;
-    ReplayError if a log cannot be read.
+    is allowed, if there is too much data, if no narrower policy is found in `ROUNDS` rounds, or if
+    the result decides otherwise than the policy; ReplayError if a log cannot be read.
     """
     version = _compile(loaded, v0=v0)
     if version is None:
@@ -148,7 +149,8 @@ def _narrow_policies(
 ) -> tuple[list[Part], Version]:
     """Return the parts of the policies that can be removed together, [] if there are none, and the
     policies without them. Adds to `examples` the events that a narrower policy decided differently;
-    LearnError if there are such events after each of `ROUNDS` rounds.
+    LearnError if there are such events after each of `ROUNDS` rounds, or if a narrower policy
+    allows more.
     """
     for _ in range(ROUNDS):
         removed = _reduce(loaded, candidates, examples, v0=v0)
@@ -198,8 +200,8 @@ class _Log:
 def _data_parts(
     document: Any, members: Sequence[Location], data: Sequence[DataFile], *, has_tests: bool
 ) -> tuple[list[Part], list[str], tuple[str, ...]]:
-    """Return removed members of the data as parts in the order of their files, the lines of a patch
-    for all files, and the files that cannot be patched, with "" for members that are in none. With
+    """Return removed members of the data as parts, sorted by file and row, the lines of a patch for
+    all files, and the files that cannot be patched, with "" for members that are in none. With
     `has_tests`, the patch also removes the tests of removed learned rules.
     """
     parts: list[Part] = []
@@ -392,7 +394,7 @@ def _constants(rule: Rule) -> Iterator[Part]:
 
 def _domain(expr: Expr) -> Set | Array | None:
     """Return the literal array or set of a condition `x in …` or `some x in …`; None for other
-    expressions.
+    expressions, such as with `not`, with `with` or with two variables.
     """
     if expr.negated or expr.withs or expr.before:
         return None

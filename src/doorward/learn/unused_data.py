@@ -224,8 +224,8 @@ def _texts_of(member: DataMember) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the keys and the scalars in a value as texts, at most `MAX_TEXTS` of its scalars, and
-    of each collection only the first `MAX_TEXTS` items.
+    """Yield the keys and the scalars in a value as Python texts (`True`, `None`), at most
+    `MAX_TEXTS` of its scalars, and of each collection only the first `MAX_TEXTS` items.
     """
     waiting, number = [value], 0
     while waiting and number < MAX_TEXTS:

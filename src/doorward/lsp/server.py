@@ -132,7 +132,9 @@ class _Editor:
         self._publish()
 
     def _folders(self) -> Iterable[str]:
-        """Return the paths of the workspace's folders; if there are none, its root."""
+        """Return the paths of the workspace's folders; if there are none, its root. Those that are
+        not on a file system are left out.
+        """
         workspace = self.server.workspace
         uris = [folder.uri for folder in workspace.folders.values()]
         if not uris and workspace.root_uri:
@@ -193,8 +195,8 @@ class _Editor:
                 self._read(name)
 
     def _read(self, name: str) -> None:
-        """Read a policy from disk unless it is open, at most `MAX_BYTES`; a file that cannot be
-        read or is not UTF-8 is ignored.
+        """Read the first `MAX_BYTES` of a policy from disk and store them, unless it is open. A
+        file that cannot be read or is not UTF-8 is ignored.
         """
         uri = from_fs_path(name)
         if uri is None or uri in self._open:

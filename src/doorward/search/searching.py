@@ -384,8 +384,8 @@ def search(
 def _add_finding(
     pair: _Pair, input: Any, kind: str, causes: set[tuple[str, str, Cause]], result: Search
 ) -> None:
-    """Reduce an input and add its finding to `result`; nothing if its cause is in `causes` or if
-    the reduced input makes another difference.
+    """Reduce an input, and add its finding to `result` and the finding's cause to `causes`; nothing
+    if the cause is in `causes` or if the reduced input makes another difference.
     """
     small = _smaller(pair, input, kind)
     finding = pair.finding(small, kind)
@@ -593,8 +593,8 @@ def _is_of_tests(path: Sequence[str]) -> bool:
 
 
 def are_same(old: Version, new: Version) -> bool:
-    """Return True if two versions have the same rules, apart from layout, and the same data. False
-    does not prove that they decide anything differently.
+    """Return True if two versions have the same data and the same rules, apart from layout and from
+    comments that no policy reads. False does not prove that they decide anything differently.
     """
     engines = [version.snapshot.engine for version in (old, new)]
     if to_json(engines[0].data) != to_json(engines[1].data):
@@ -604,8 +604,9 @@ def are_same(old: Version, new: Version) -> bool:
 
 
 def _texts_of(engine: Engine) -> Counter[tuple[str, ...]]:
-    """Count the rules of an engine by their text without layout, with its package and imports. If a
-    policy reads `rego.metadata`, the texts of the files are included, since comments then count.
+    """Count the rules of an engine by Rego version and text, with package and imports but without
+    layout and comments. If a policy reads `rego.metadata`, the texts of the files are included,
+    since comments then count.
     """
     texts: Counter[tuple[str, ...]] = Counter()
     trees = engine.trees.values()

@@ -264,7 +264,10 @@ class _Reader:
                 self._bind_items(key, value, domain)
 
     def _bind_items(self, key: Term | None, value: Term, domain: Term) -> None:
-        """Bind the key and value of `some … in` or `every` to the items of a domain."""
+        """Let the value of `some … in` or `every` stand for the items of a domain; if the value is
+        not a variable, record it as an item. With a variable as key, the domain may also be an
+        object.
+        """
         locations = self._locations(domain)
         if isinstance(value, Var):
             # The parts of a text are in the text.
@@ -347,8 +350,9 @@ class _Reader:
 
     def _compare(self, left: Term, right: Term, *, ordered: bool = False) -> None:
         """Add to the locations of `left` the values of `right`, to which it is compared or bound. A
-        variable on the left then stands for the locations and values of `right`. With `ordered`,
-        the integers next to each integer are added too.
+        variable on the left then stands for the locations and values of `right`, as do the items of
+        an array pattern for its items; the operand of `count(…)` may be an array of such a size, if
+        it is below 8. With `ordered`, the integers next to each integer are added too.
         """
         match left:
             case Var(name) if name not in ("input", "data"):

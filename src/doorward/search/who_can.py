@@ -418,7 +418,9 @@ def _lookups_within(term: Term, path: Path, engine: Engine) -> Iterator[str]:
 
 
 def _input_path(term: Term) -> Path | None:
-    """Return the names of a path below `input`; None for other terms."""
+    """Return the names of a path below `input`, () for `input` itself; None for other terms, and
+    for a path with an operand that is not a constant string.
+    """
     if not isinstance(term, Ref) or term.head != Var("input"):
         return None
     names = [arg.value for arg in term.args if isinstance(arg, Scalar)]

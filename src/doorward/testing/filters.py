@@ -122,9 +122,9 @@ def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any]
 
 
 def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return mapped instances as documents, and a function that selects them in their session,
-    which is flushed. AssertionError for rows without a session, or with equal first columns of
-    their primary keys.
+    """Return mapped instances as documents, and a function that returns the indexes of those that
+    conditions select in their session, which is flushed. AssertionError for rows without a session,
+    or with equal first columns of their primary keys.
     """
     from sqlalchemy import inspect, select
     from sqlalchemy.orm import object_session
@@ -150,8 +150,9 @@ def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[
 
 
 def _of_mappings(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return the mappings as documents, and a function that selects them by SQL in a new SQLite
-    table in memory. A column whose values have different kinds, or none, is not in the table.
+    """Return the mappings as documents, and a function that returns the indexes of those that
+    conditions select, by SQL in a new SQLite table in memory. A missing value is None. A column is
+    in the table only if its values other than None are all texts, all numbers or all booleans.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: kind for name in names if (kind := _kind(rows, name)) is not None}

@@ -86,8 +86,9 @@ def property_pages(
 
 
 def _page(verdict: Verdict, disclosure: Disclosure) -> dict[str, Any]:
-    """Return the verdict on one property as JSON for a page: the property's position, its outcome,
-    the reasons if it is unknown, and the input of a counterexample or None.
+    """Return the verdict on one property as JSON for a page: the property's name and position, the
+    outcome, the reasons as `text` ("" if the outcome is proved or a counterexample), and the input
+    of a counterexample or None.
     """
     finding = verdict.finding
     is_known = verdict.is_broken or verdict.outcome == NONE_EXISTS

@@ -138,8 +138,9 @@ def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | 
 
 
 def _true(state: FunctionState, operand: Operand) -> None:
-    """Write a test that a value is not false; the operand is already tested to be defined. Nothing
-    is written for a constant other than false.
+    """Write a test that a value is not false; the operand is already tested to be defined. A value
+    whose kind is never false is computed without a test, since that may fail. Nothing is written
+    for a constant other than false.
     """
     if operand.is_constant:
         if operand.value is False:

@@ -114,10 +114,12 @@ class Dependency:
 
 
 def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | None:
-    """Return the variable by whose values the results of a comprehension should be cached: the only
-    one bound outside that it reads, if an equation in it compares the variable. None for other
-    comprehensions, for those that are evaluated once or may fail, under a `with`, and in exact,
-    traced and counting code.
+    """Return the variable by whose values the results of a comprehension should be cached, with the
+    path below it that is read: the only variable bound outside that the comprehension reads, if it
+    reads one path of it and compares it in an equation.
+
+    None for other comprehensions, for those that are evaluated once or may fail, under a `with`,
+    and in exact, traced and counting code.
     """
     plan = state.plan
     # Exact, traced and counting code evaluates everything; under `with` the cache is another one.
@@ -157,8 +159,8 @@ def _references(nodes: list[Node], name: str) -> list[Ref]:
 
 
 def _compares(expr: Expr, name: str) -> bool:
-    """Return True if `expr` is an equation with the variable, or a reference that begins with it,
-    on one side.
+    """Return True if `expr` is an equation (`==` or `=`) with the variable, or a reference that
+    begins with it, on one side; also if negated.
     """
     equation = expr.term
     return (

@@ -140,8 +140,8 @@ def _members(collection: Any) -> list[Any]:
 
 
 def _source(term: Term) -> Source | None:
-    """Return the names of a path below `input`; None for other terms, and for a path with an
-    operand that is not a constant string.
+    """Return the names of a path below `input`, () for `input` itself; None for other terms, and
+    for a path with an operand that is not a constant string.
     """
     if not (isinstance(term, Ref) and isinstance(term.head, Var) and term.head.name == "input"):
         return None

@@ -95,8 +95,8 @@ def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | No
 
 
 def _item_of_loop(state: FunctionState, expr: Expr) -> str | None:
-    """Return the variable for items in `some x in xs` and `x := xs[_]` of a stored collection; None
-    for others.
+    """Return the variable for items in `some x in xs`, `some k, x in xs` and `x := xs[k]` (also
+    with `=`) if the loop binds it and `k` and the collection is stored; None for others.
     """
     match expr.term:
         case SomeIn(key, Var(name) as value, domain):

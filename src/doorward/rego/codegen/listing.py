@@ -83,7 +83,9 @@ class _Rows:
         return row
 
     def _mark(self, row: int) -> Iterator[ast.stmt]:
-        """Yield a comment with the policy's line at `row`, unless that is blank."""
+        """Yield a comment with the position and text of the policy's line at `row`, cut to
+        `MAX_WIDTH`; nothing if the line is blank.
+        """
         text = self.source.line(row)
         if text.strip():
             position = f"{self.source.name}:{row}: " if self.source.name else ""

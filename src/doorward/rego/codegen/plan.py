@@ -172,7 +172,8 @@ class Plan:
 
     def only_rule(self, expr: Expr) -> str | None:
         """Return the name of the rules if `expr` only tests their answer, as in `data.a.allow`;
-        None for other expressions, and for rules that depend only on data.
+        None for other expressions, such as with `not` or `with`, and for rules that depend only on
+        data.
         """
         term = expr.term
         if expr.negated or expr.withs or not isinstance(term, Ref):

@@ -155,8 +155,8 @@ def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
 
 def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
     """Write reads of the objects that at least `MIN_SHARED` of `references` pass through, once at
-    the start of the function; a missing object is UNDEFINED. Nothing is written in exact and traced
-    code.
+    the start of the function; a missing object is UNDEFINED. An object through which they only
+    reach another one gets no read of its own. Nothing is written in exact and traced code.
     """
     if state.plan.in_order:
         return
@@ -225,7 +225,7 @@ def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
     """Yield every reference in `node`, in inner bodies too. Expressions with a `with`, which may
-    redirect it, are left out.
+    redirect references, are left out.
     """
     waiting: list[Node] = [node]
     for item in waiting:

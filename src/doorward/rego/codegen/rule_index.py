@@ -552,8 +552,9 @@ def _constant_head(rule: Rule) -> Any:
 
 
 def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] | None:
-    """Return the delimiters, and the pattern as an array of texts and variables; None if it cannot
-    be indexed.
+    """Return the delimiters in one text, "." if the list is empty, and the pattern as an array of
+    texts and, for `*`, variables. None if the pattern has other wildcards, or either operand is not
+    a constant of its type.
     """
     if type(pattern) is not str or type(delimiters) is not list:
         return None

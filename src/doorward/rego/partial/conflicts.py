@@ -173,9 +173,10 @@ def _is_closed(term: Term, single: Container[str]) -> bool:
 
 
 def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str]) -> bool:
-    """Return True if `expr` is a call whose last operand is its result `value`, and which has
-    exactly one result because all other operands are single. Relations such as `walk` may have
-    several results.
+    """Return True if `expr` is a call of a built-in whose last operand is its result `value`, and
+    which has exactly one result because all variables of the other operands are in `single`. False
+    for a negated call, for an equation and for relations such as `walk`, which may have several
+    results.
     """
     if expr.negated or type(expr.operator) is not str or expr.is_equation:
         return False
@@ -267,8 +268,9 @@ def exclude_each_other(
 
 
 def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
-    """Return `terms` with the suffix `__other__` on each variable that is neither a document nor in
-    `around`. Two solutions of one rule use the same names for different values.
+    """Return `terms` with the suffix `__other__` on each variable outside comprehensions that is
+    neither a document nor in `around`. Two solutions of one rule use the same names for different
+    values.
     """
 
     def rename(term: Term) -> Term:

@@ -122,8 +122,8 @@ class DataMember:
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the string keys and values of an object, or the indexes and items of an array; () for
-    other values.
+    """Return the string keys and values of an object in the order of the keys, or the indexes and
+    items of an array; () for other values.
     """
     if isinstance(value, dict):
         return sorted((k, v) for k, v in value.items() if type(k) is str)
@@ -546,9 +546,10 @@ class _Uses:
             self._value(term, absence_matters=absence_matters)
 
     def _equation(self, left: Term, right: Term, *, absence_matters: bool) -> None:
-        """Record the two sides of an equation. If it is the only one that binds a variable, both
-        are reads, since no value is compared; otherwise both are values. An object that an entry
-        point returns is left to `enter`.
+        """Record the two sides of an equation. If both are variables or references, and this is the
+        only equation that binds one of the variables, both are reads, since no value is compared;
+        otherwise both are values. An object that an entry point returns is left to `enter`, unless
+        `absence_matters`.
         """
         for term, other in ((left, right), (right, left)):
             if type(other) not in (Var, Ref) or type(term) not in (Var, Ref):
@@ -610,8 +611,9 @@ class _Uses:
             known = self._flow.descend(known, key)
 
     def _value(self, term: Term, *, absence_matters: bool, is_true: bool = False) -> None:
-        """Record a term whose value is compared or returned; in a comprehension, absence matters.
-        With `is_true` the value is compared with true, so a default of false does not matter.
+        """Record a term whose value is compared or returned; in a comprehension, and in rules that
+        add members to a set, absence matters. With `is_true` the value is compared with true, so a
+        default of false does not matter.
         """
         if type(term) is Comprehension:
             self._body(term.body, absence_matters=True)

@@ -458,8 +458,9 @@ def _has_closure(expr: Expr) -> bool:
 
 
 def _may_be_wrong(expr: Expr) -> bool:
-    """Return True if the types of an expression can be wrong: it is an `every`, a call, or an
-    equation without an operand of any type.
+    """Return True if an expression can fail the type check: it is an `every`, a call, or an
+    equation neither side of which is a variable or a reference below `input`, which may have any
+    type.
     """
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True

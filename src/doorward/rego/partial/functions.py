@@ -273,8 +273,11 @@ class _Function:
 
     def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
         """Yield for each solution of one rule for the operands. Also set `answered[0]` to True and
-        `state[0]` to the rule's value. In a call without an output, false is not a solution, and
-        raises EvalError if another rule gave another constant before.
+        `state[0]` to the rule's value.
+
+        In a call without an output, a rule with the value false does not yield; it raises EvalError
+        if `state[0]` is another constant, from another rule. An unknown value is saved as an
+        expression.
         """
         search, site = self.search, self.site
         bindings = search.child()

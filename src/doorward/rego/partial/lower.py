@@ -474,7 +474,8 @@ class _Stages:
 
     def split_expr(self, expr: Expr, out: list[Expr]) -> None:
         """Append `expr` to `out`, preceded by an expression for each call inside its terms; these
-        get the same `with`, but not the `not`.
+        get the same `with`, but not the `not`. Calls in the values of the `with` get neither. The
+        domain of an `every` becomes a variable.
         """
         if expr.withs:
             withs = [replace(item, value=self.split_term(item.value, out)) for item in expr.withs]
@@ -709,7 +710,9 @@ def _has_local(expr: nodes.Expr) -> bool:
 
 
 def _names(term: Term) -> Iterable[str]:
-    """Yield the names of the variables in a term."""
+    """Yield the names of the variables in a term, `data` and `input` included, each as often as it
+    occurs; none of those inside comprehensions.
+    """
     if type(term) is Var:
         yield term.name
     for part in parts(term):

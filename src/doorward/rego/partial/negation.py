@@ -198,7 +198,9 @@ def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
 
 def _nests(expr: Expr) -> bool:
     """Return True for an `every`, and for an expression with an operand that Rego evaluates before
-    the negation: if that operand is undefined, so is the negation.
+    the negation: if that operand is undefined, so is the negation. `not f(input.x)` has one; a
+    reference that is the whole expression or a side of an equation counts only if one of its keys
+    is evaluated.
     """
     if expr.every is not None:
         return True

@@ -200,8 +200,8 @@ class Program:
         yield from self._reachable(self.root, path, 1)
 
     def _reachable(self, node: Node, path: Sequence[Term], pos: int) -> Iterator[Rule]:
-        """Yield the rules that a path may lead to, from `pos` on; a variable stands for every key
-        that is not hidden.
+        """Yield the rules on and below a path, from `pos` on below `node`; the rules at its end
+        come twice. A part that is not constant stands for every key that is not hidden.
         """
         if pos >= len(path):
             for below in node.walk():

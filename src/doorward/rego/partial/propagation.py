@@ -137,9 +137,10 @@ class Propagation:
         return tuple(result)
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
-        """Return True if the expression must stay. Otherwise return False; an equation or call that
-        defines a variable is also recorded in `removed` under the variable's name, a reference that
-        is equated with itself under a generated one.
+        """Return True if the expression must stay, such as each with `not` or `with`. Otherwise
+        return False; an equation or call that defines a variable outside `_live` is also recorded
+        in `removed` under the variable's name, a reference that is equated with itself under a
+        generated one. A call whose result is in `heads` stays.
         """
         if expr.negated or expr.withs:
             return True
@@ -169,7 +170,7 @@ class Propagation:
 
 def _is_plain(expr: Expr) -> bool:
     """Return True if all operands are constants or paths, at least one is a path, and they are not
-    equal; propagation then leaves the expression as it is.
+    equal; propagation then leaves the expression as it is. False for an `every`, and with `with`.
     """
     if expr.withs or expr.every is not None:
         return False
@@ -349,7 +350,7 @@ def _outputs(ref: Ref) -> set[str]:
 
 
 def _names(term: Term) -> Iterator[str]:
-    """Yield the variables of a term outside its comprehensions."""
+    """Yield the variables of a term, `data` and `input` included, outside its comprehensions."""
     if type(term) is Var:
         yield term.name
     elif type(term) is not Comprehension:
@@ -363,7 +364,9 @@ def _head(ref: Ref) -> str:
 
 
 def _heads(expr: Expr) -> Iterator[str]:
-    """Yield the variables that are heads of references, in inner bodies too."""
+    """Yield the variables that are heads of references, `data` and `input` included, in inner
+    bodies too; "" for a head that is not a variable.
+    """
     terms = expr_terms(expr)
     if all(type(term) is Constant or type(term) is Var or is_path(term) for term in terms):
         return (_head(term) for term in terms if type(term) is Ref)
@@ -409,7 +412,9 @@ def _is_apart(value: Term, withs: Iterable[With]) -> bool:
 
 
 def _overlap(ref: Ref, target: Ref) -> bool:
-    """Return True if one reference may lead into the other; a variable may be any key."""
+    """Return True if `ref` may lead to `target`, above it or into it; a part of `ref` that is not
+    constant may be any key.
+    """
     head, *keys = ref.parts
     pairs = zip(keys, target.parts[1:], strict=False)
     return head == target.parts[0] and all(type(a) is not Constant or a == b for a, b in pairs)

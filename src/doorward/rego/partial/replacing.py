@@ -74,9 +74,9 @@ def under_with(search: SearchContext, site: Site) -> Solutions:
 
 
 def functions_for(search: SearchContext, expr: Expr) -> tuple[With, ...]:
-    """Return the `with` of all functions in effect, except those that a saved expression has
-    itself, if it calls one of the functions in a comprehension, an `every` or a rule that it leads
-    to, none of which was evaluated; () otherwise.
+    """Return the `with` of all functions in effect if `expr`, a comprehension or `every` in it, or
+    a rule that any of these leads to calls one of the functions; () otherwise. A `with` for a
+    target that `expr` replaces itself is left out.
     """
     functions = search.replaced.functions
     if not functions or not _calls(search, expr, functions):

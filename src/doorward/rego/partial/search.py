@@ -714,7 +714,7 @@ def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bin
 
 
 def _pattern(term: Term) -> Iterator[str]:
-    """Yield the variables of a term outside comprehensions and heads of references."""
+    """Yield the variables of a term outside comprehensions, calls and heads of references."""
     match term:
         case Var(name):
             yield name

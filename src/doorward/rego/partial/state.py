@@ -101,8 +101,9 @@ class _Plugging:
         self._sizes: dict[int, int] = {}
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """Return the term with bound variables replaced. EvalError if it has more than `MAX_TERM`
-        parts, counting shared parts each time.
+        """Return the term with bound variables replaced, and the unbound ones by the name that they
+        have in the residual; comprehensions are returned unchanged. EvalError if the term has more
+        than `MAX_TERM` parts, counting shared parts each time.
         """
         if type(term) is Var:
             target, where = apply(term, bindings)
@@ -235,8 +236,8 @@ def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
 
 
 def _free(term: Term) -> Iterator[str]:
-    """Yield the names of all variables in a term, once for each occurrence, including those in
-    comprehensions.
+    """Yield the names of all variables in a term, `data` and `input` included, once for each
+    occurrence, including those in comprehensions.
     """
     if type(term) is Var:
         yield term.name
@@ -252,8 +253,9 @@ def _free(term: Term) -> Iterator[str]:
 
 
 def _free_of(expr: Expr) -> Iterator[str]:
-    """Yield the names of all variables in an expression, in `every` too, but not in targets of
-    `with` or those that an `every` declares.
+    """Yield the names of all variables in an expression, in its `every` and the values of its
+    `with` too, once for each occurrence. Targets of `with`, and the declaration of an `every`'s
+    variables, do not count as occurrences.
     """
     for arg in expr.args:
         yield from _free(arg)

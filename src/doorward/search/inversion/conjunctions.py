@@ -81,8 +81,9 @@ class Numbers:
         """Yield values for the numbers with which all conditions hold; gives up after `TRIED`
         attempts.
 
-        All but the last number take constants of the policy, and the last one is computed from
-        them.
+        All but the last number take constants of the policy, their neighbours and small integers.
+        The last one is computed from them; it takes such values as well if there are at most two
+        numbers, or if nothing can be computed.
         """
         index = {text: number for number, text in enumerate(names)}
         sides = [

@@ -864,9 +864,9 @@ class Interpreter:
     def _with_members(
         self, head: Term, attempt: Attempt, sample: Any, values: Sequence[Any], input: Any
     ) -> Iterator[Any]:
-        """Yield inputs with which the members of `sample` that a comprehension lacks are among its
-        `values`: a failed solution of its body is changed so that its term (`head`) becomes the
-        member.
+        """Yield inputs with which the members of `sample` that a comprehension lacks may be among
+        its `values`: a failed solution of its body is changed so that its term (`head`) becomes the
+        member. Reads the first 16 members and the last four failures.
         """
         members = [item for _, item in islice(iterate(sample), 16)]
         lacking = [item for item in members if not any(equal(item, each) for each in values)]

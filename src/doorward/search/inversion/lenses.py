@@ -215,8 +215,9 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
 
 
 def _put_container(owner: Lens, key: Any, want: Want, input: Any) -> Iterator[Any]:
-    """Yield inputs in which the collection is replaced by one with a wanted item under the key; a
-    missing collection is created.
+    """Yield inputs in which the collection is replaced by one with a wanted item under the key, for
+    the first `SAMPLES` wanted items. A missing collection is created; an empty object may become an
+    array if the key is an integer.
     """
     base = owner.shape if owner.value is UNDEFINED else owner.value
     # An empty object may as well become an array.
@@ -251,7 +252,8 @@ def _with_item(owner: Any, key: Any, item: Any) -> Any:
 
 
 def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
-    """Yield inputs in which `key` is another key of `owner`, one whose item is wanted.
+    """Yield inputs in which `key` is another key of `owner`, one whose item is wanted; for at most
+    `CHOSEN` of the first `KEYS` keys, two inputs each.
 
     If undefined is wanted, also inputs with a key that `owner` does not have.
     """

@@ -161,7 +161,9 @@ def make_equal(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
 
 
 def _both(one: Lens, other: Lens, input: Any) -> Iterator[Any]:
-    """Yield inputs in which two values that are both undefined become the same text or number."""
+    """Yield inputs, at most eight, in which two values that are both undefined become the same text
+    or number.
+    """
     for value in ("a", 1):
         for changed in islice(other.changed(to_be(value), input), 2):
             yield from islice(one.changed(to_be(value), changed), 2)

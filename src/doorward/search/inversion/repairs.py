@@ -99,8 +99,8 @@ class Goal:
         yield from _flip_rules(changed, input)
 
     def _others(self, document: Lens, visited: Sequence[Visit], input: Any) -> Iterator[Any]:
-        """Yield inputs that make the document true, then false, then inputs that make any
-        definition hold or fail.
+        """Yield at most `EACH` inputs that make the document true, then as many that make it false,
+        then inputs that make any definition hold or fail.
         """
         for want in (TRUTHY, FALSY):
             yield from islice(document.changed(want, input), EACH)
@@ -116,7 +116,9 @@ def _name(rule: Rule) -> tuple[str, str]:
 
 
 def _flip_rules(visited: Sequence[Visit], input: Any) -> Iterator[Any]:
-    """Yield inputs that make the visited definitions hold, then inputs that make them fail."""
+    """Yield inputs that make the visited definitions hold, then inputs that make them fail, at most
+    `EACH` for each definition.
+    """
     for _, attempt in visited:
         yield from islice(attempt.fixes(input), EACH)
     for _, attempt in visited:
@@ -163,8 +165,8 @@ class Inversion:
         return {name for goal in self._goals for name in goal.not_inverted}
 
     def begin(self, input: Any, *, is_urgent: bool = False, is_of_true: bool = False) -> None:
-        """Queue an input whose repairs `new` shall return. Beyond `MOST` inputs, the oldest and the
-        least urgent ones are dropped.
+        """Queue, for each goal, the repairs of an input that `new` shall return. Of more than
+        `MOST` in a queue, the oldest are dropped; of the urgent ones those with the lowest rank.
 
         `is_urgent`: the input gets a changed definition further; it is evaluated now, for at most
         `STEP` seconds, and dropped if that fails. `is_of_true`: the document is true for it, or for

@@ -378,7 +378,8 @@ class Checker:
     def _fails(self, expr: Expr, values: _Values) -> bool:
         """Return True if an evaluation shows that an expression does not hold when terms have these
         values. False if it holds, calls a built-in that is not pure, or depends on unknown parts of
-        the input or on how a number is written.
+        the input or on how a number is written. EvalError if the evaluation fails or takes too
+        long.
         """
         if not self._is_pure(expr):
             return False
@@ -431,7 +432,8 @@ class Checker:
     def _opposites(self, expr: Expr) -> list[Expr]:
         """Return the opposite of a negated comparison (`not a < b` gives `a >= b`), or of a negated
         membership in a constant collection (one `!=` for each member), which hold if the negation
-        does. ValueError for any other expression.
+        does. ValueError for any other expression, and for one that has inner bodies or is not
+        steady.
         """
         call = expr.term
         if not expr.negated or has_inner(expr) or not self._is_steady(expr):
@@ -465,7 +467,8 @@ class Checker:
 
     def _has_no_text(self, term: str, exprs: Sequence[Expr]) -> bool:
         """Return True if no text for `term` satisfies all the expressions, one of which requires a
-        text.
+        text. False if an expression has inner bodies or is not steady; ValueError if `_texts_of`
+        does not support one.
         """
         conditions: list[tuple[Automaton, bool]] = []
         needs_text = False
@@ -637,7 +640,8 @@ class Checker:
 
     def _values(self, expr: Expr, term: str) -> list[Any] | None:
         """Return the values that an expression allows for a term; None unless it equates the term
-        with a constant, or tests whether it is a member of one.
+        with a constant, or tests whether it is a member of one, without `not`. `expr` must have no
+        `with`.
         """
         call = expr.term
         if expr.negated or not isinstance(call, Call) or len(call.args) != 2:
@@ -654,8 +658,10 @@ class Checker:
         return list(values)
 
     def _pairs(self, first: Expr, second: Expr) -> dict[str, Any]:
-        """Return a value for each variable of the second equation, by name, if both equations
-        equate the same call: the variable at the same position of the first one. {} otherwise.
+        """Return values for variables of the second equation, by name, if both equations equate the
+        same call: the different variable at the same position of the first one. Each variable is
+        paired at most once. {} if there is no such pair, or an equation has inner bodies or is not
+        steady.
         """
         if not (self._is_steady(first) and self._is_steady(second)):
             return {}
@@ -771,7 +777,7 @@ class Checker:
 
     def _fresh(self, exprs: Sequence[Expr], names: set[str]) -> dict[str, Any]:
         """Return a variable with a new name for each of the names; ValueError if `exprs` use one of
-        the new names already.
+        the new names already, or two names get the same new one.
         """
         suffix = f"_at{len(exprs)}"
         new = {
@@ -786,7 +792,11 @@ class Checker:
     def _bodies(self, exprs: Sequence[Expr], position: int) -> list[list[Expr]]:
         """Return the bodies of the support rule to which the expression at `position` refers, or of
         the support set in which it states a member; one of them holds if the expression does. Their
-        variables get new names. ValueError for other expressions, and for rules of another form.
+        variables get new names; those of a set end with the equation of the stated and the rule's
+        member.
+
+        Raise ValueError for other expressions, negated ones and those with `with` included, and for
+        rules of another form.
         """
         expr = exprs[position]
         term: Any = expr.term
@@ -827,8 +837,10 @@ class Checker:
     ) -> Expr:
         """Return the fact that a support rule gives, since its body with `values` is in the
         conjunction at the positions `body`. `rule`: the numbers of the support module and of its
-        rule; `values`: the terms of its variables, as texts. ValueError if the body is not there,
-        or if the rule has another form.
+        rule; `values`: the terms of its variables, as texts.
+
+        Raise ValueError if the body is not there, or if the rule has another form; IndexError for a
+        number that is too large; ParseError for a text that is not valid Rego.
         """
         tree = self._support[rule[0]]
         definition, path = tree.rules[rule[1]], path_of(tree, tree.rules[rule[1]])

@@ -180,8 +180,8 @@ def substitute(expr: Expr, values: Mapping[str, Term], registry: Registry) -> Ex
 
 
 def _is_indifferent(node: Any, names: Container[str], registry: Registry) -> bool:
-    """Return True if a node's result does not depend on how equal numbers in the variables `names`
-    are written.
+    """Return True if a node's result certainly does not depend on how equal numbers in the
+    variables `names` are written. `node` must have no inner bodies.
     """
     match node:
         case Call(args=args):

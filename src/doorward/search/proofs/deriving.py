@@ -177,7 +177,11 @@ class Deriving:
         self, expr: Expr, values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[Mapping[str, Term], int]]:
         """Yield values of an expression's variables for which it is a fact, with the position of
-        the fact. Each comparison with a fact counts in `facts.attempts`.
+        the fact. Each comparison with a fact is subtracted from `facts.attempts`; ends when none
+        are left.
+
+        An expression with inner bodies or `with` is compared by its text, and only if it has no
+        variables.
         """
         names = free_names(expr)
         if has_scope(expr) or expr.withs:

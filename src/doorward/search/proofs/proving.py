@@ -273,7 +273,8 @@ def _search(
     seconds: float,
     clock: Callable[[], float],
 ) -> Verdict:
-    """Search for a counterexample for at most `seconds`, and return the verdict with its outcome.
+    """Search for a counterexample for at most `seconds`; return the verdict with its outcome, the
+    counterexample, the number of candidates and the conditions that held.
 
     COUNTEREXAMPLE only if a second engine confirms it; else NONE_FOUND if the search made each
     condition of the property hold, UNKNOWN if not.

@@ -80,7 +80,9 @@ class _Bounds:
         return self._bound(term, -1, DEPTH)
 
     def _bound(self, term: Term, side: int, depth: int) -> Value | None:
-        """Return the greatest (`side` 1) or least (-1) value a term can have; None if unknown."""
+        """Return an upper (`side` 1) or lower (-1) bound of the values that a term can have, of a
+        constant the value itself; None if no bound is found within `depth` steps.
+        """
         if is_constant(term):
             return _small(term)
         if depth == 0:

@@ -362,9 +362,10 @@ class Refuter:
     # Steps that change
 
     def _opposite(self, state: _State) -> tuple[Step | None] | None:
-        """Add the opposites of negated comparisons (`not a < b` gives `a >= b`) and refute. Return
-        None if there are none or the conjunction would have more than `MOST` expressions; otherwise
-        a tuple with the step, or `(None,)` if the rest cannot be refuted.
+        """Add the opposites of negated comparisons (`not a < b` gives `a >= b`) and refute; an
+        expression with more than `OPPOSITES` opposites is passed over. Return None if there are
+        none or the conjunction would have more than `MOST` expressions; otherwise a tuple with the
+        step, or `(None,)` if the rest cannot be refuted.
         """
         positions, added, done = [], [], set(state.done)
         for number, expr in enumerate(state.conjunction.exprs):
@@ -453,6 +454,9 @@ class Refuter:
     def _cases(self, state: _State) -> tuple[Step | None] | None:
         """Refute by cases: assume each value that a term can have. Return a tuple with the step;
         None if there is no term all of whose values are refuted, `(None,)` if the work is used up.
+
+        At most `TERMS` terms are assumed at a time; terms with more than `VALUES` + 1 values are
+        not refuted.
         """
         if len(state.values) >= TERMS:
             return None
@@ -479,8 +483,8 @@ class Refuter:
 
     def _is_settled(self, term: Term, state: _State) -> bool:
         """Return True if no value may be assumed for a term: for an input path, since it is known
-        or overlaps one with an assumed value; for another term, since a value is assumed for all of
-        `input`.
+        or overlaps one with an assumed value; for `input` itself, since a value is assumed for any
+        other term; for any other term, since a value is assumed for all of `input`.
         """
         path = _path(term, "input")
         others = [_path(other, "input") for other, _ in state.values.values()]

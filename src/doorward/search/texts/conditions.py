@@ -41,9 +41,9 @@ _TOTAL: Final = ("eq", "equal", "neq", "internal.member_2")
 
 
 def condition_of(expr: Expr) -> tuple[str, Language, bool] | None:
-    """Return a term's text, the language that an expression limits it to, and True if the
-    expression only holds for texts. False means that the term may also be undefined or another
-    value. None for other expressions.
+    """Return a term's text, the language that an expression, negated or not, limits it to, and True
+    if the expression only holds for texts. False means that the term may also be undefined or
+    another value. None for expressions that do not test a text. `expr` must have no `with`.
     """
     call = expr.term
     if not isinstance(call, Call):

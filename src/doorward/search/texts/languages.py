@@ -341,7 +341,7 @@ class _Reader:
 
     def _counts(self) -> tuple[int, int | None]:
         """counts = number [ "," [ number ] ]; returns the least and the greatest number, None for
-        no limit.
+        no limit. UnreadableError for a number above `MAX_REPEAT`.
         """
         end = self._pattern.find("}", self._at)
         inside = self._pattern[self._at + 1 : end] if end >= 0 else ""
@@ -357,7 +357,7 @@ class _Reader:
         return least, most
 
     def _atom(self) -> Language:
-        """atom = "." | "(" choice ")" | class | escape | character."""
+        """atom = "." | "(" [ "?:" ] choice ")" | class | escape | character."""
         char = self._pattern[self._at]
         self._at += 1
         match char:

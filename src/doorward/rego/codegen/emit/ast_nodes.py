@@ -192,8 +192,9 @@ def complete(function: ast.FunctionDef, shared: set[str]) -> None:
 
 
 def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
-    """Add a `nonlocal` statement to each inner function that assigns a name in `shared`. `outside`
-    are the names that the functions around `function` assign.
+    """Add a `nonlocal` statement to `function`, and to each function inside, for the names in
+    `shared` that both it and a function around it assign. `outside` are the names that the
+    functions around `function` assign.
     """
     assigned_names: set[str] = set()
     inner: list[ast.FunctionDef] = []
