@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from doorward.base.collector import gc_frozen
-from doorward.rego import json_pieces
+from doorward.rego import json_pieces, json_text
 from doorward.rego.golang import JSONError, read_data, read_json
 from doorward.rego.json_pieces import from_pieces
 from doorward.rego.json_text import MUCH, from_json
@@ -22,9 +22,11 @@ from doorward.rego.values import to_json
 
 @pytest.fixture(params=[7, 64, 1000])
 def window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Windows so small that everything is cut somewhere."""
+    """Windows so small that everything is cut somewhere, and kinds of objects known at once."""
     monkeypatch.setattr(json_pieces, "WINDOW", request.param)
     monkeypatch.setattr(json_pieces, "_SEVERAL", 8)
+    monkeypatch.setattr(json_pieces, "_OFTEN", 2)
+    monkeypatch.setattr(json_pieces, "_TRIED", 3)
     return int(request.param)
 
 
@@ -145,6 +147,36 @@ def test_objects_with_the_same_keys_share_them() -> None:
     assert copied == {"name": "n2999", "on": True, "more": 1}
     assert "more" not in one
     assert one == {"name": "n2999", "at": {"x": 2999, "y": -2999}, "on": True}
+
+
+def test_strings_are_looked_up_where_they_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_pieces, "_TRIED", 64)
+
+    def member(number: int) -> dict[str, Any]:
+        groups: Any = [f"group {number % 3}", number]
+        # What a key holds may be of another kind later.
+        city: Any = f"city {number % 5}" if number != 250 else {"name": f"n{number}"}
+        return {"id": f"id {number}", "city": city, "groups": groups, "n": number}
+
+    members = [member(number) for number in range(300)]
+    value: Any = from_pieces(json.dumps(members).encode())
+    assert value == members
+    assert [list(each) for each in value] == [list(each) for each in members]
+    assert len({id(each["city"]) for each in value[100:250]}) == 5
+    assert len({id(each["groups"][0]) for each in value[100:]}) == 3
+
+
+def test_strings_are_forgotten_where_too_many_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_pieces, "_TRIED", 64)
+    monkeypatch.setattr(json_text, "KEPT", 100)
+    # They repeat at once, and never again.
+    members = [{"a": f"text {number // 2}", "b": number} for number in range(2_000)]
+    value: Any = from_pieces(json.dumps(members).encode())
+    assert value == members
+    same = [one["a"] is other["a"] for one, other in zip(value[::2], value[1::2], strict=True)]
+    assert same.count(False) < 30
 
 
 def test_so_many_sets_of_keys_are_shared_and_no_more() -> None:

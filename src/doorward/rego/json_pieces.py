@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from doorward.base.collector import freezes, untracker
-from doorward.rego.json_text import KEPT, Numbers, Strings, refuse_constant, scrub_value
+from doorward.rego.json_text import Numbers, Strings, refuse_constant, scrub_value
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Key, Value
 
@@ -51,6 +51,11 @@ _MOST_KEYS: Final = 30
 """The most keys that Python shares between objects."""
 _SAMPLES: Final = 40
 """The number of instances after which Python knows how many attributes they have."""
+
+_TRIED: Final = 1 << 11
+"""The number of objects of a kind after which it is known where strings repeat."""
+_SELDOM: Final = 32
+"""Strings are shared where at least one of this many objects has one that was there before."""
 
 _TAIL: Final = ' \t\r\n"]}'
 """The characters that the end of a member consists of; members inside of it mostly end
@@ -81,8 +86,8 @@ class _Objects:
         self._untrack = untrack
         self._times: dict[tuple[str, ...], int] = {}
         """The number of objects with these keys in this order so far."""
-        self._kinds: dict[tuple[str, ...], type] = {}
-        """The class whose instances share these keys, for keys that came often."""
+        self._kinds: dict[tuple[str, ...], _Kind] = {}
+        """The kinds of objects that came often, by their keys."""
 
     def share(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Return an object equal to `obj` that takes less memory. Its strings, and those in its
@@ -90,26 +95,12 @@ class _Objects:
         often. It may be `obj` itself, changed. Strings are forgotten when more than `KEPT` are
         remembered.
         """
-        strings = self._strings
-        if len(strings) > KEPT:
-            strings.clear()
-        once = strings.setdefault
         keys = tuple(obj)
         kind = self._kinds.get(keys)
-        into = obj
         if kind is not None:
-            into = kind().__dict__
-        else:
-            self._count(keys)
-        for key, value in obj.items():
-            # One by one: `update` would make room for keys of its own.
-            if type(value) is str:
-                into[key] = once(value, value)
-            elif type(value) is list and value and type(value[0]) is str:
-                into[key] = [once(item, item) if type(item) is str else item for item in value]
-            else:
-                into[key] = value
-        return into
+            return kind.copy(obj)
+        self._count(keys)
+        return self._strings.share(obj)
 
     def share_untracked(self, obj: dict[str, Value]) -> dict[str, Value]:
         """Return an object equal to `obj` that takes less memory and shares strings and keys with
@@ -125,15 +116,79 @@ class _Objects:
         return into
 
     def _count(self, keys: tuple[str, ...]) -> None:
-        """Count an object with these keys; from `_OFTEN` on they get a class of their own. Nothing
+        """Count an object with these keys; from `_OFTEN` on they get a kind of their own. Nothing
         is counted for more than `_MOST_KEYS` keys, nor for new keys after `KINDS` others.
         """
         times = self._times.get(keys, 0) + 1
         if len(keys) > _MOST_KEYS or (times == 1 and len(self._times) >= KINDS):
             return
         self._times[keys] = times
-        if times == _OFTEN and (kind := _kind_of(keys)) is not None:
-            self._kinds[keys] = kind
+        if times == _OFTEN and (new := _class_of(keys)) is not None:
+            self._kinds[keys] = _Kind(new, keys, self._strings)
+
+
+class _Kind:
+    """The objects with the same keys in the same order. `copy` returns an object equal to the given
+    one that shares its keys with the others of the kind, and strings where they repeat.
+
+    After `_TRIED` objects, strings are looked up only under the keys where they did repeat: names
+    and digests that never do would be looked up in vain, which took half of the time.
+    """
+
+    def __init__(self, new: type, keys: tuple[str, ...], strings: Strings) -> None:
+        self.copy: Callable[[dict[str, Value]], dict[str, Value]] = self._try
+        self._new = new
+        self._strings = strings
+        self._repeated = dict.fromkeys(keys, 0)
+        """The strings that were there already, by the key under which they stand."""
+        self._tried = 0
+
+    def _try(self, obj: dict[str, Value]) -> dict[str, Value]:
+        """Copy an object and count the strings that repeat."""
+        strings = self._strings
+        strings.forget()
+        into: dict[str, Value] = self._new().__dict__
+        for key, value in obj.items():
+            # One by one: `update` would make room for keys of its own.
+            known = len(strings)
+            into[key] = shared = strings.share_value(value)
+            is_looked_up = type(value) is str or shared is not value
+            if is_looked_up and len(strings) == known:
+                self._repeated[key] += 1
+        self._tried += 1
+        if self._tried == _TRIED:
+            self.copy = self._compiled()
+        return into
+
+    def _is_shared(self, key: str) -> bool:
+        """Return True if the strings under a key repeat so often that it pays to look them up."""
+        return self._repeated[key] * _SELDOM >= _TRIED
+
+    def _compiled(self) -> Callable[[dict[str, Value]], dict[str, Value]]:
+        """Compile and return a function that copies an object, assignment by assignment."""
+        strings = self._strings
+        names: dict[str, Any] = {
+            "new": self._new,
+            "share": strings.share_value,
+            "once": strings.setdefault,
+            "forget": strings.forget,
+        }
+        lines = ["into = new().__dict__"]
+        if any(map(self._is_shared, self._repeated)):
+            lines.append("forget()")
+        for number, key in enumerate(self._repeated):
+            # The keys are data: the code holds their numbers.
+            names[f"k{number}"] = key
+            if self._is_shared(key):
+                lines.append(f"value = obj[k{number}]")
+                value = "once(value, value) if type(value) is str else share(value)"
+            else:
+                value = f"obj[k{number}]"
+            lines.append(f"into[k{number}] = {value}")
+        parameters = ", ".join(["obj", *(f"{name}={name}" for name in names)])
+        exec("\n ".join([f"def copy({parameters}):", *lines, "return into"]), names)
+        copy: Callable[[dict[str, Value]], dict[str, Value]] = names["copy"]
+        return copy
 
 
 class _Fractions(Numbers):
@@ -151,7 +206,7 @@ class _Fractions(Numbers):
         return number
 
 
-def _kind_of(keys: tuple[str, ...]) -> type | None:
+def _class_of(keys: tuple[str, ...]) -> type | None:
     """Return a class whose instances have exactly these attributes, in a `__dict__` with shared
     keys; None if that does not take less memory than a plain `dict`.
     """

@@ -74,8 +74,7 @@ class Strings(dict[str, str]):
         ones met before; changes and returns `obj`. All are forgotten when more than `KEPT` are
         remembered.
         """
-        if len(self) > KEPT:
-            self.clear()
+        self.forget()
         once = self.setdefault
         for key, value in obj.items():
             if type(value) is str:
@@ -83,6 +82,21 @@ class Strings(dict[str, str]):
             elif type(value) is list and value and type(value[0]) is str:
                 obj[key] = [once(item, item) if type(item) is str else item for item in value]
         return obj
+
+    def share_value(self, value: Value) -> Value:
+        """Return a string that was met before in place of an equal one, and an array that begins
+        with a string with such strings in it; any other value as it is. Nothing is forgotten.
+        """
+        if type(value) is str:
+            return self.setdefault(value, value)
+        if type(value) is list and value and type(value[0]) is str:
+            return [self.setdefault(item, item) if type(item) is str else item for item in value]
+        return value
+
+    def forget(self) -> None:
+        """Drop all strings if more than `KEPT` are remembered."""
+        if len(self) > KEPT:
+            self.clear()
 
     def share_unique(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
         return self.share(_unique(pairs))
