@@ -188,6 +188,23 @@ def test_a_residual_that_does_not_ask_for_truth_is_refused() -> None:
         to_conditions(left)
 
 
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_items_that_give_different_values_are_a_conflict(kinds: int) -> None:
+    """A row with two of the tags has two roles, which a decision refuses; it must not be listed."""
+    pairs = [["a", "reader"], ["b", "banned"], ["c", "guest"]][:kinds]
+    text = f"""
+        role := pair[1] if {{
+            some tag in input.doc.tags
+            some pair in {json.dumps(pairs)}
+            tag == pair[0]
+        }}
+
+        allow if role == "reader"
+    """
+    with pytest.raises(FilterError, match="different values at once"):
+        conditions(text, {})
+
+
 def _answer(text: str) -> Answer:
     with from_modules({"f.rego": f"package f\n\n{text}\n"}) as point:
         app = Api(point.pdp, Config(), Health(), Metrics("1"))

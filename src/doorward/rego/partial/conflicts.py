@@ -98,7 +98,7 @@ def find_conflict(
     for outcome in outcomes:
         if not is_determined(search, outcome.value, outcome.body, around):
             return Conflict(path_of_rule(outcome.rule), outcome.rule.span, outcome.rule.span)
-    for count, (one, other) in enumerate(_pairs(outcomes)):
+    for count, (one, other) in enumerate(_pairs(outcomes, around)):
         # Fail closed: what was not compared counts as a conflict, which the reader of a filter
         # refuses.
         if count >= MAX_PAIRS or _may_conflict(search, one, other, around):
@@ -186,11 +186,14 @@ def _gives(search: SearchContext, expr: Expr, value: Term, single: Container[str
     return all(_is_closed(arg, single) for arg in expr.args[:-1])
 
 
-def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
+def _pairs(
+    outcomes: Sequence[_Outcome], around: Container[str]
+) -> Iterator[tuple[_Outcome, _Outcome]]:
     """Yield the pairs of outcomes that have to be compared. Pairs with the same constant value are
-    left out, and pairs whose bodies equate one reference with different constants.
+    left out, and pairs whose bodies equate one path, or one variable in `around`, with different
+    constants.
     """
-    groups = _apart(outcomes)
+    groups = _apart(outcomes, around)
     for group in groups:
         # Each outcome is compared only with later ones; `is_determined` has looked at it alone.
         for number, one in enumerate(group):
@@ -199,21 +202,27 @@ def _pairs(outcomes: Sequence[_Outcome]) -> Iterator[tuple[_Outcome, _Outcome]]:
                     yield one, other
 
 
-def _apart(outcomes: Sequence[_Outcome]) -> list[list[_Outcome]]:
-    """Group the outcomes by the constant that their bodies equate with one common reference;
-    outcomes of different groups never hold together. There is one group if there are fewer than
-    three outcomes or no common reference. The reference with the most different constants is
-    chosen.
+def _apart(outcomes: Sequence[_Outcome], around: Container[str]) -> list[list[_Outcome]]:
+    """Group the outcomes by the constant that their bodies equate with one common path, or one
+    variable in `around`; outcomes of different groups never hold together. There is one group if
+    there are fewer than three outcomes or nothing common. Of several, the path or variable with the
+    most different constants is chosen.
     """
     if len(outcomes) < 3:
         return [list(outcomes)]
+    # A variable of a body may be another item of a collection in each outcome.
     equal_to = [
-        {term: to_key(value) for term, value in _equations(outcome.body)} for outcome in outcomes
+        {
+            term: to_key(value)
+            for term, value in _equations(outcome.body)
+            if type(term) is not Var or term.name in around
+        }
+        for outcome in outcomes
     ]
     common = set(equal_to[0]).intersection(*equal_to)
     if not common:
         return [list(outcomes)]
-    # The reference with the most different constants makes the smallest groups.
+    # The one with the most different constants makes the smallest groups.
     term = max(common, key=lambda each: len({tests[each] for tests in equal_to}))
     groups: dict[object, list[_Outcome]] = {}
     for outcome, tests in zip(outcomes, equal_to, strict=True):
