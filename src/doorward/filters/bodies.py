@@ -405,7 +405,8 @@ class BodyReader:
         expr: Expr,
         scope: Scope,
     ) -> Condition:
-        """Return the condition that the value of a rule passes the test `holds`.
+        """Return the condition that the value of a rule passes the test `holds` or, if `expr` is
+        negated, does not.
 
         It holds if a body with such a value holds, or if no body holds and the default passes. That
         bodies with different values exclude each other is not checked here.
@@ -510,8 +511,8 @@ def _asks_rules(call: Call) -> bool:
 
 
 def _is_plain_call(call: Call) -> bool:
-    """Return True if all references are `input.TABLE.COLUMN`, which means the same in every
-    scope.
+    """Return True if each operand that is a reference has the form `input.TABLE.COLUMN`, which
+    means the same in every scope. Only the number of keys is looked at.
     """
     return all(not isinstance(arg, Ref) or len(arg.args) == 2 for arg in call.args)
 

@@ -184,7 +184,7 @@ class SQLDialect:
 
     def stored_test(self, kind: Kind, *, negated: bool, is_integer: bool = False) -> str:
         """Return the SQL test that a column holds a value of its declared kind, or with `negated`
-        does not.
+        does not. NULL counts as a value of each kind.
 
         `{0}` stands for the column; `is_integer`: its type is one of integers. The test is constant
         if the database enforces types.

@@ -111,8 +111,8 @@ def document_of(
 ) -> dict[Anything, Anything]:
     """Return a row as the policy sees it, with the names and values that a filter compares.
     `relations` are names with dots for nested ones; None for all relations of the row. Related rows
-    are queried; where a relation leads to one row and there is none, its value is NULL. Columns
-    that no filter can compare are left out, and NULL is unless `nulls` is "null".
+    are queried. Columns that no filter can compare are left out, and so are NULL columns and
+    missing related rows unless `nulls` is "null", which makes them None.
 
     Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """
@@ -252,8 +252,8 @@ def _model_at(model: type[Model], path: str) -> type[Model]:
 
 
 def columns_of(model: type[Model]) -> dict[str, Column]:
-    """Return the columns of a model by their names in policies; those that no policy can compare
-    have no kind, but a reason.
+    """Return the columns of a model by their names in policies, the primary key also as `pk`; those
+    that no policy can compare have no kind, but a reason.
     """
     columns: dict[str, Column] = {}
     for field in [*model._meta.concrete_fields, model._meta.pk]:

@@ -124,7 +124,7 @@ class _Maker(Generic[T]):
 
     def _require_declared(self, row: str, holds: Predicate) -> Predicate:
         """Return `holds`, restricted to rows whose compared columns hold values of their declared
-        kinds.
+        kinds. The record of the columns compared on `row` is removed.
 
         Where a condition that holds refuses access, rows with other values are added instead.
         """
@@ -140,7 +140,7 @@ class _Maker(Generic[T]):
         return any_of([all_of([self._of(each, rows) for each in body]) for body in conditions])
 
     def _of(self, condition: Condition, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for one condition."""
+        """Return the predicate for one condition; FilterError if it has none."""
         match condition:
             case Comparison():
                 return self._comparison(condition, rows)
@@ -224,7 +224,8 @@ class _Maker(Generic[T]):
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
         """Return the predicate for a comparison. It holds for no row in which an operand has no
-        value, except a negated `eq`, which holds there.
+        value, except a negated `eq`, which holds there, and `object.get`, which has its default
+        there.
 
         Raise FilterError if a column is not declared or cannot be compared in this way.
         """

@@ -52,7 +52,9 @@ class Names:
 
 
 def _kind(value: object) -> str:
-    """Return the name of a JSON value's type in Go."""
+    """Return the name in Go of the type of a JSON value that is not a text; `int` for each
+    number.
+    """
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

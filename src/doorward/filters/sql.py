@@ -414,7 +414,7 @@ class _Writer:
 
     def _match(self, name: str, operator: str, text: str) -> str:
         """Return the SQL of a text search by LIKE, or by functions if LIKE is not exact; the
-        searched text becomes a parameter.
+        searched text becomes a parameter. FilterError for a text that databases refuse.
         """
         if self._dialect.has_exact_like:
             return self._like(name, operator, text)

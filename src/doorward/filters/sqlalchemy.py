@@ -123,7 +123,7 @@ def document_of(
     """Return an instance of a mapped class as the policy sees it, with the names and values that a
     filter compares. `relations` are names with dots for nested ones; None for all relationships of
     the row. They may be loaded here. Columns that no filter can compare are left out, and so are
-    those with NULL unless `nulls` is "null".
+    NULL columns and missing related rows unless `nulls` is "null", which makes them None.
 
     Raise InputError for a value without a form in Rego, LookupError for an unknown relation.
     """

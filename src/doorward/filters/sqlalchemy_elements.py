@@ -395,7 +395,7 @@ class _Single(FunctionElement[float]):
 @compiles(_Single)
 def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
     """Return the SQL of the number; that of the column itself if the database stores its type in
-    double precision.
+    double precision, or if the driver reads the number and not its text (asyncpg).
     """
     (column,) = element.clauses
     stored: Anything = column.type
@@ -441,8 +441,8 @@ def _compile_zoned(element: ZonedTime, compiler: Anything, **options: Anything) 
 def is_stored_as(
     column: ColumnElement[Anything], kind: Kind, *, negated: bool
 ) -> ColumnElement[bool]:
-    """Return the condition that a column holds a value of its declared kind; or, if `negated`, of
-    another kind.
+    """Return the condition that a column holds a value of its declared kind, or NULL; or, if
+    `negated`, a value of another kind.
     """
     return _STORED_AS[kind, negated](column)
 

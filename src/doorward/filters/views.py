@@ -94,7 +94,9 @@ def function_of(dialect: SQLDialect, function: str, operand: str, text: str) -> 
 
 
 def _letter(dialect: SQLDialect, letter: str) -> str:
-    """Return a letter as an SQL literal that compares by its code point."""
+    """Return a letter as an SQL literal that compares by its code point; FilterError for one that
+    databases read differently.
+    """
     if not dialect.text_of_digits:
         return plain_literal(letter)
     return dialect.exact_value(f"'{dialect.to_text(letter)}'")

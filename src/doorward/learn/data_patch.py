@@ -134,10 +134,10 @@ class _JSON:
         return at
 
     def _value(self, at: int, tree: Tree | None, location: Location) -> int:
-        """Read the value at offset `at`, cutting the members that are in the tree; return the
-        offset after it.
+        """Read the value at offset `at`; return the offset after it. The spans of the members in
+        the tree are added to those to cut, and their rows to `file.rows`.
 
-        `location` is its path. Raise ValueError for malformed JSON.
+        `location` is the path of the value. Raise ValueError for malformed JSON.
         """
         if not tree or self._text[at] not in "{[":
             return self._decoder.raw_decode(self._text, at)[1]

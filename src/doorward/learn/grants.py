@@ -182,7 +182,7 @@ def _is_of_type(part: Part, token: Token, subject: Subject, cell: Cell) -> bool:
 
 def _texts(token: Token, position: int, subject: Subject, cell: Cell) -> set[str]:
     """Return the texts that a token may stand for: the word itself, the sampled values of a typed
-    segment at `position`, or the subject's values of the token's attributes.
+    segment at `position`, or the first of the subject's values for each of the token's attributes.
     """
     if type(token) is str:
         return {token}
@@ -540,8 +540,8 @@ class _Judge:
 
 
 def _add_set(learned: Learned, base: str, words: tuple[str, ...]) -> str:
-    """Add a set of words under a name derived from `base`; return the name. An equal set is
-    reused.
+    """Add a set of words under a name derived from `base`; return the name. An equal set whose name
+    begins with `base` is reused.
     """
     for name, known in learned.sets.items():
         if known.words == words and name.startswith(base):

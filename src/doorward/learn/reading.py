@@ -309,7 +309,9 @@ _SUBJECTS: Final[dict[tuple[Any, ...], Subject | str]] = {}
 def _new_subject(
     claims: Mapping[Any, Any], name: Any, user: str, location: Location, form: str
 ) -> Subject | str:
-    """Return a new subject for the claims, or the reason why it is not used."""
+    """Return a new subject for the claims, or the reason why it is not used. Claims about the token
+    itself (`exp`), with long names, and of objects inside objects are left out.
+    """
     attributes: dict[Attribute, tuple[str, ...]] = {}
     lists: set[Attribute] = set()
     scalars: set[Attribute] = set()
@@ -378,9 +380,10 @@ def _parameters(input: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | Non
 
 
 def _of_fields(part: str, fields: Mapping[Any, Any]) -> Mapping[tuple[str, str], str] | None:
-    """Return the scalar values of `fields` by (`part`, name), at most `MAX_PARAMETERS`, each cut to
-    `LONGEST` characters. Lists of several values and other values are "" in a query and left out in
-    a body. None for a query with too many parameters or with a name that is too long.
+    """Return the scalar values of `fields` by (`part`, name), each cut to `LONGEST` characters, and
+    of these the first `MAX_PARAMETERS` by name. A list of one value counts as that value; other
+    lists and values are "" in a query and left out in a body, as are names there that are too long.
+    None for a query with too many parameters or with a name that is too long.
     """
     if part == "query" and len(fields) > MAX_PARAMETERS:
         return None

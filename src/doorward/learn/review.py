@@ -136,8 +136,8 @@ def granted(rows: Iterable[Row]) -> tuple[dict[str, Grant], dict[str, Values]]:
 
 
 def _name_for(name: str, words: tuple[str, ...], sets: dict[str, Values]) -> str:
-    """Return a name under which `sets` has exactly these words; rows of other runs may have taken
-    it.
+    """Add a set of words to `sets` under `name`, or with a number behind it if `sets` has other
+    words under that name; return the new name.
     """
     known = name
     number = 2

@@ -294,8 +294,9 @@ def parts_of(trees: Mapping[str, Module]) -> list[Part]:
 
 
 def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
-    """Return, by name, the definitions of the rules whose removal can only deny more: rules that
-    can only be true or undefined, and that nothing but the conditions of such rules refers to.
+    """Return, by name, the definitions of the rules whose removal can only deny more, without their
+    defaults: rules that can only be true or undefined, and that nothing but the conditions of such
+    rules refers to.
     """
     rules: defaultdict[tuple[str, ...], list[Rule]] = defaultdict(list)
     questions: Counter[str] = Counter()

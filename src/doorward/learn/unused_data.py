@@ -169,8 +169,9 @@ class _Narrowing:
         return needed
 
     def _likely(self, event: Event) -> list[Location]:
-        """Return the removed members that an event probably needs, best first: those that share
-        most texts with its input.
+        """Return at most `MAX_LIKELY` removed members that an event probably needs, best first:
+        those that share most texts with its input. Texts of more than `MAX_LIKELY` members do not
+        count.
         """
         scores: Counter[Location] = Counter()
         for text in frozenset(_texts(event.input)):
@@ -191,8 +192,9 @@ class _Narrowing:
 
 
 def _shortest(end: int, is_enough: Callable[[int], bool]) -> int:
-    """Return the least number for which `is_enough` holds, or `end`, which is not tried, if no
-    smaller one does; small ones are tried first.
+    """Return the least number from 1 on for which `is_enough` holds, or `end`, which is not tried,
+    if no smaller one does; small ones are tried first. `is_enough` must hold for all numbers above
+    the first for which it does.
     """
     low, high = 0, 1
     while high < end and not is_enough(high):

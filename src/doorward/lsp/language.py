@@ -445,7 +445,7 @@ class Policies:
 
     def _fields(self, written: str, file: str, offset: int) -> Iterator[Completion]:
         """Yield completions for `written`, which begins with `input.`: the next field of every path
-        that some policy reads below it.
+        that some policy reads below it, if that can be written with a dot; some twice.
         """
         *above, _ = written.removeprefix("input.").split(".")
         outer = tuple(above)

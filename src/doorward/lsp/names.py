@@ -119,7 +119,9 @@ class _Names:
             yield Occurrence(Symbol("data", path), term.span, defines=path == package.path)
 
     def _import(self, item: Import) -> Iterator[Occurrence]:
-        """Yield the names in an import: the parts of its path, and its alias."""
+        """Yield the names in an import: the parts of its path below `data` or `input`, and its
+        alias.
+        """
         path = item.path
         if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in ROOTS:
             yield from self._segments(path.head.name, (), path.args)

@@ -162,7 +162,7 @@ class Candidates:
     def _token(self, shape: Shape, claimed: Shape) -> str:
         """Return a signed token with random claims that the policies read. Four in five are valid
         from 1970 to 2100, and four in five have `Bearer ` before them. One in ten is signed with
-        "b" in place of a known secret.
+        "b"; the others with a known secret or "a".
         """
         random = self._random
         document = self._document(claimed) if claimed.members else {}

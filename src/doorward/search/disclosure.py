@@ -69,8 +69,9 @@ class Disclosure:
         return self._mask.text(text)
 
     def _show(self, value: Any, name: str) -> Any:
-        """Return a JSON value with secrets masked, in the names of objects too. A token is replaced
-        by a text with its claims. `name` is the key above the value.
+        """Return a JSON value with secrets masked, and texts of unknown words hidden (`_text`), in
+        the names of objects too. A token is replaced by a text with its claims. `name` is the key
+        above the value.
         """
         if isinstance(value, dict):
             return {self._text(key): self._show(item, key) for key, item in value.items()}

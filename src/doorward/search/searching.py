@@ -121,7 +121,8 @@ class _Reached:
 
     def nodes(self) -> set[_Node]:
         """Return each rule and expression that was reached, with its outcome and the size of its
-        count (the number of its bits), so that 4 and 7 times are the same.
+        count: for an expression the number of bits, so that 4 and 7 times are the same, for a rule
+        the count itself up to `MANY`.
         """
         nodes: set[_Node] = {
             (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()

@@ -314,7 +314,9 @@ class _Reader:
         return [location for term in terms for location in self._locations(term)]
 
     def _link(self, left: Sequence[Shape], right: Sequence[Shape]) -> None:
-        """Record that the locations on two sides are compared."""
+        """Record that the locations on two sides, and their elements, are compared; only the first
+        `PEERS` of each side.
+        """
         for a in left[:PEERS]:
             for b in right[:PEERS]:
                 a.link(b)
@@ -505,7 +507,8 @@ class _Reader:
 
     def _values(self, term: Term) -> list[Any]:
         """Return values that a term may have without regard to the input; [] if there are none or
-        they are not easy to determine.
+        they are not easy to determine. Of an array, set or object literal this is one value, made
+        of the first value of each part, a set as a list.
         """
         match term:
             case Scalar(value):
@@ -590,7 +593,9 @@ def _nodes_of(rule: Rule) -> list[Expr | Call | Ref]:
 
 
 def _name(ref: Ref) -> str:
-    """Return the path of a rule up to its first variable, as the program names it."""
+    """Return the path of a rule up to its first variable as the program names it, with dots and
+    beginning with `data`.
+    """
     names = ["data"]
     for arg in ref.args:
         if not isinstance(arg, Scalar):

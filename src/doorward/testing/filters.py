@@ -38,8 +38,10 @@ def assert_filter_matches(
 ) -> list[int]:
     """Compare a filter with decisions row by row, for each input, and return how many rows each
     filter lists. `policy` is a decision point or the text of a module; the document at `path` reads
-    a row as `input.TABLE`, with NULL as `nulls` says. AssertionError names the input and the rows
-    that differ, and is raised without rows; FilterError if the policy cannot become a filter,
+    a row as `input.TABLE`, with NULL as `nulls` says.
+
+    AssertionError names the input and the rows that differ, and is raised without rows.
+    CompileError if the module is wrong, FilterError if the policy cannot become a filter,
     InputError for a value without a form in Rego.
     """
     if isinstance(policy, str):
@@ -76,8 +78,8 @@ def _check(number: int, rows: Sequence[Any], wrong: set[int], what: str) -> None
 
 
 def _source(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return the rows as the policy sees them, and a function that selects rows by conditions, for
-    mappings, Django or SQLAlchemy by the first row.
+    """Return the rows as the policy sees them, and a function that returns the indexes of the rows
+    that conditions select, for mappings, Django or SQLAlchemy by the first row.
     """
     first = rows[0]
     if isinstance(first, Mapping):
@@ -104,8 +106,8 @@ def _document(fields: Mapping[str, Any], nulls: Nulls) -> dict[Any, Any]:
 
 
 def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return instances of a Django model as documents, and a function that selects them in the
-    database by primary key.
+    """Return instances of a Django model as documents, and a function that returns the indexes of
+    those that conditions select in the database, found by primary key.
     """
     from doorward.filters.django import document_of, to_q
 

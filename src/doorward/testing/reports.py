@@ -121,8 +121,8 @@ def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iter
 
 
 def _duration(nanoseconds: int) -> str:
-    """Format nanoseconds with three significant digits and a unit, as Go does: 1_234_567 ->
-    `1.23ms`.
+    """Format nanoseconds with three significant digits, or whole seconds from 1000 s on, and a unit
+    up to seconds: 1_234_567 -> `1.23ms`.
     """
     digits = len(str(nanoseconds))
     rounded = round(nanoseconds, 3 - digits) if digits <= 12 else round(nanoseconds, -9)

@@ -629,9 +629,10 @@ def _fill(
     *,
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Write one definition, which adds its items to the set or object `out`. With `keys`, only
-    items whose first keys equal these variables are added. `leave`: makes the code for the value to
-    return where the definition fails; None if code follows.
+    """Write one definition, which adds its items to the set or object `out`, or its members to the
+    list `out` if `rules.listed`. With `keys`, only items whose first keys equal these variables are
+    added. `leave`: makes the code for the value to return where the definition fails; None if code
+    follows.
     """
     rule = definition.rule
     several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)

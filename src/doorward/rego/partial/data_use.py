@@ -95,8 +95,9 @@ class DataMember:
         self._absences = absences
 
     def children(self) -> list[DataMember]:
-        """Return the members of this object or array that the rules read, as `DataMember`s whose
-        `is_removable` is set. Return [] if the value is used as a whole, here or above.
+        """Return the members of this object or array that the rules read; `is_removable` says of
+        each if it can be removed by itself. Return [] if the value is used as a whole, here or
+        above.
         """
         depth = len(self.location)
         reads, values, lists = self._patterns
@@ -415,7 +416,9 @@ class _Flow:
         return values
 
     def groups_at(self, location: Location) -> list[_Group]:
-        """Return the groups of rules whose path is `location` or a prefix of it."""
+        """Return the groups of rules whose path is `location` or a prefix of it; `ANY` matches any
+        key.
+        """
         return [
             group
             for path, group in self.groups.items()
@@ -423,7 +426,9 @@ class _Flow:
         ]
 
     def groups_below(self, location: Location) -> list[_Group]:
-        """Return the groups of rules whose path is longer than `location` and begins with it."""
+        """Return the groups of rules whose path is longer than `location` and begins with it; `ANY`
+        matches any key.
+        """
         return [
             group
             for path, group in self.groups.items()

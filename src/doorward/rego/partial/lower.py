@@ -640,7 +640,9 @@ class _Stages:
 
 
 def is_evaluated(term: Term) -> bool:
-    """Return True if the term contains references or comprehensions."""
+    """Return True if the term contains references, that to the function of a call included, or
+    comprehensions.
+    """
     if type(term) is Ref or type(term) is Comprehension:
         return True
     return any(map(is_evaluated, parts(term)))

@@ -107,8 +107,8 @@ def _without(
 def _residuals(
     search: SearchContext, solve: Callable[[], Solutions], unknown: set[str]
 ) -> list[Body]:
-    """Return the residuals of all solutions of `solve`, simplified, without those that never hold
-    by their types.
+    """Return the residuals of all solutions of `solve`, simplified unless `settings.shallow`,
+    without those that never hold by their types.
     """
     residuals = []
     propagation = Propagation(search.program, unknown, whole=True)
@@ -210,7 +210,9 @@ def _nests(expr: Expr) -> bool:
 
 
 def _nests_in(term: Term) -> bool:
-    """Return True if a term, or a key of a reference, has to be evaluated."""
+    """Return True if something in a term has to be evaluated: a reference, call or comprehension;
+    of a term that is itself a reference, only its keys count.
+    """
     if type(term) is Ref:
         return any(_is_evaluated(part) for part in term.parts[1:])
     return _is_evaluated(term)

@@ -194,8 +194,8 @@ class Program:
         return node if node is not None and node.is_virtual and node.is_function else None
 
     def reachable(self, path: Sequence[Term]) -> Iterator[Rule]:
-        """Yield every rule that a reference may lead to. A part that is not constant stands for any
-        key, except those below `data.system`.
+        """Yield every rule that a reference may lead to, those below it included, some twice. A
+        part that is not constant stands for any key, except those below `data.system`.
         """
         yield from self._reachable(self.root, path, 1)
 

@@ -182,7 +182,9 @@ def _is_plain(expr: Expr) -> bool:
 
 
 def _says_nothing(expr: Expr) -> bool:
-    """Return True if an expression is trivially true: a constant other than false, or `x == x`."""
+    """Return True if an expression without `not` and `with` is trivially true: a constant other
+    than false, or `x == x`.
+    """
     if expr.every is not None:
         return False
     if expr.operator is None:
@@ -395,7 +397,10 @@ def _is_in(value: Term, body: Iterable[Expr]) -> bool:
 
 
 def _is_apart(value: Term, withs: Iterable[With]) -> bool:
-    """Return True if `value` is the same under the `with`: it reads other parts of the input."""
+    """Return True if `value` certainly is the same under the `with`: it reads only parts of the
+    input that no target overlaps. False for values with a comprehension, a reference to data or a
+    call of a function; also with a call of a built-in if a target is not in the input.
+    """
     targets = [item.target for item in withs]
     for term in inner_terms((value,)):
         if type(term) is Comprehension:
@@ -421,8 +426,9 @@ def _overlap(ref: Ref, target: Ref) -> bool:
 
 
 def _terms_needed(expr: Expr) -> Iterator[Term]:
-    """Yield the terms that must have values for `expr` to hold. The negation of a plain reference,
-    or of an equation of such, also holds if one has no value; all else is evaluated before the
+    """Yield the terms that must have values for `expr` to hold, the values of its `with` included.
+    The negation of a plain reference, or of an equation of such, also holds if one has no value: of
+    these references only the parts, such as the keys, are yielded. All else is evaluated before the
     negation.
     """
     every = expr.every

@@ -77,7 +77,9 @@ def _rule(rule: core.Rule) -> nodes.Rule:
 
 
 def _expr(expr: core.Expr) -> nodes.Expr:
-    """Convert an expression to its syntax tree."""
+    """Convert an expression to its syntax tree; the key of an `every` is left out if its body does
+    not read it.
+    """
     withs = tuple([nodes.With(_target(item.target), _term(item.value)) for item in expr.withs])
     if expr.every is not None:
         every = expr.every

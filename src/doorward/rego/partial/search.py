@@ -296,10 +296,11 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Save `expr` in the residual and yield once; under its own `with` if it has one, else
-        under that of the site that replaces documents, and under that of functions which it still
-        calls. Its terms are read in the bindings `left`, the right side of an equation in `right`
-        unless that is None; with `left` None `expr` is final.
+        """Save `expr` in the residual, yield once, and take it out again when the caller continues.
+        It is saved under its own `with` if it has one, else under that of the site that replaces
+        documents, and under that of functions which it still calls. Its terms are read in the
+        bindings `left`, the right side of an equation in `right` unless that is None; with `left`
+        None `expr` is final. EvalError above `settings.max_size`.
         """
         self._take(1)
         withs = expr.withs or replacing.kept(self, site)

@@ -338,8 +338,8 @@ class Interpreter:
         self, definition: Definition, attempt: Attempt, key: Any, input: Any
     ) -> Iterator[Any]:
         """Yield inputs with which a definition of a partial rule may contribute the member `key`:
-        its body is repaired, or its key is changed to `key`. Nothing if its key is another
-        constant.
+        its body is repaired, or, for the first four solutions, its key is changed to `key`. Nothing
+        if its key is another constant.
         """
         term = definition.rule.head.key or (definition.tail[0] if definition.tail else None)
         if isinstance(term, Scalar) and not equal(term.value, key):
@@ -491,7 +491,8 @@ class Interpreter:
 
     def _under(self, expr: Expr, env: Env) -> Iterator[Outcome]:
         """Yield the outcomes of an expression with `with input as`, with the value in place of the
-        input; changes go through the value to the real input. Nothing for other targets of `with`.
+        input; changes go through the value to the real input. Nothing for other targets of `with`,
+        and beyond `DEPTH` nested evaluations.
         """
         if any(each.target != Var("input") for each in expr.withs) or self._depth > DEPTH:
             return

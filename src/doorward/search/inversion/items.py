@@ -130,8 +130,9 @@ def first_items(value: Any) -> list[Any]:
 
 
 def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
-    """Return a `put` function, which yields inputs in which the collection `owner` has one more
-    item, a wanted one. An undefined or scalar `owner` counts as an empty array.
+    """Return a `put` function, which yields at most 16 inputs in which the collection `owner` has
+    one more item, one of the first eight wanted ones; an object gets it under the key "a". An
+    undefined or scalar `owner` counts as an empty array.
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:

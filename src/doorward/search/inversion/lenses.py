@@ -322,8 +322,8 @@ def call_lens(
     others: Sequence[Any],
 ) -> Lens:
     """Return the lens of a built-in's result. A change sets one operand to a value that the
-    built-in's inverse or `others` give, and that `apply` confirms. The value is UNDEFINED if an
-    operand is undefined.
+    built-in's inverse or `others` give, and that `apply` confirms, and undefined other operands to
+    examples of their type. The value is UNDEFINED if an operand is undefined.
     """
     values = [each.value for each in operands]
     value = UNDEFINED if any(each is UNDEFINED for each in values) else apply(values)
@@ -383,7 +383,8 @@ def _candidates(
     others: Sequence[Any],
 ) -> list[Any]:
     """Return values for the operand at `position` that may give a wanted result, by the built-in's
-    inverse. If there are none, constants of the policies and UNDEFINED.
+    inverse, at most `SAMPLES` for each of the first `SAMPLES` wanted results. If there are none,
+    `SAMPLES` constants of the policies and UNDEFINED.
     """
     candidates: list[Any] = []
     if builtin is not None and builtin.inverse is not None:

@@ -86,6 +86,7 @@ class Goal:
     ) -> Iterator[Any]:
         """Yield the most promising inputs: where a changed definition holds, make the document true
         and its conditions fail; then make other definitions of the same rule fail, which hide it.
+        At last make the changed definitions hold or fail.
         """
         solved = [each for each in changed if each[1].solutions]
         if solved and not is_truthy(document.value):

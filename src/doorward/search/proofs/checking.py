@@ -411,8 +411,9 @@ class Checker:
         return not has_result(query, document, _SECONDS)
 
     def _has_no_value(self, expr: Expr, call: str, values: _Values) -> bool:
-        """Return True if `call`, the text of a call in a positive expression, is undefined when
-        terms have these values.
+        """Return True if `call`, the text of a call in an expression, is certainly undefined when
+        terms have these values. False for an expression with `not`, `with` or inner bodies, and if
+        it does not contain the call.
         """
         if expr.negated or expr.withs or has_inner(expr):
             return False

@@ -160,9 +160,10 @@ def equal_terms(left: Term, right: Term) -> Call:
 
 
 def substitute(expr: Expr, values: Mapping[str, Term], registry: Registry) -> Expr:
-    """Return an expression with equal terms put in for variables, in an `every` only in the domain.
-    It becomes `true` if it has `with`, if names that it binds are in the way, or if equal numbers
-    in another notation might change it.
+    """Return an expression with equal terms put in for variables, in an `every` only in the domain;
+    unchanged if it has none of the variables. Otherwise it becomes `true` if it has `with`, if it
+    has inner bodies and is not an `every` whose body does without the variables, or if equal
+    numbers in another notation might change it.
     """
     if free_names(expr).isdisjoint(values):
         return expr

@@ -103,8 +103,9 @@ def _narrow(intervals: dict[str, Interval], term: Any, added: Interval) -> None:
 
 def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
     """Return the interval of an arithmetic result, from the intervals of its operands, and (0,
-    None) for `count`. (None, None) for other calls, for a product without a constant factor, for a
-    quotient without a constant divisor, and if that constant is 0.
+    None) for `count`. (None, None) for other calls, for a difference neither side of which has an
+    upper bound, for a product without a constant factor, for a quotient without a constant divisor,
+    and if that constant is 0.
     """
     parts = [_interval_of(arg, intervals) for arg in call.args]
     if call.name == "count":

@@ -168,7 +168,7 @@ def _sums(term: Any) -> Iterator[tuple[str, int]]:
 
 
 def _integer(term: Any) -> int | None:
-    """Return a small integer constant; None for other terms."""
+    """Return the value of a constant integer below 2**53 in size; None for other terms."""
     value = term.value if isinstance(term, Scalar) else None
     is_small = isinstance(value, int) and type(value) is int and abs(value) < 2**53
     return value if is_small and isinstance(value, int) else None

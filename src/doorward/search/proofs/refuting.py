@@ -496,8 +496,8 @@ class Refuter:
 
     def _split(self, state: _State) -> tuple[Step | None] | None:
         """Refute by cases: each body of a support rule that must hold. Return a tuple with the
-        step; None if there is no rule all of whose bodies are refuted, or after `SPLITS` nested
-        splits.
+        step; None if there is no rule of at most `BODIES` bodies all of which are refuted, or after
+        `SPLITS` nested splits.
         """
         if state.splits >= SPLITS:
             return None
@@ -795,8 +795,8 @@ def _patterns(expr: Expr) -> Iterator[tuple[Term, Term]]:
 
 
 def _pair(one: Term, other: Term) -> dict[str, Term]:
-    """Return the variables of the pattern `other`, each with the variable at the same position of
-    `one`; {} if there are none.
+    """Return variables of the pattern `other`, each with the different variable at the same
+    position of `one`; each variable is paired at most once. {} if there are none.
     """
     pairs: list[tuple[Term, Term]] = [(one, other)]
     if isinstance(one, Array) and isinstance(other, Array) and len(one.items) == len(other.items):

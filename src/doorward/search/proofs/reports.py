@@ -31,7 +31,7 @@ def text(verdicts: Sequence[Verdict]) -> str:
 def lines_of(verdict: Verdict) -> Iterator[str]:
     """Yield the lines for a verdict. A proof is one line. A counterexample is followed by the
     request, as a curl command, and a test in Rego; any other outcome by the reason, the number of
-    requests tried and the conditions that never held.
+    requests tried and up to `MISSED` of the conditions that never held.
     """
     head = f"{verdict.subject.name} ({verdict.subject.where}): {verdict.outcome}"
     if verdict.outcome == NONE_EXISTS:
