@@ -27,6 +27,10 @@ def with_credentials(**credentials: Any) -> Any:
     ("blocks", "message"),
     [
         ({"services": {"a": {}}}, "services.a.url must be an http:// or https:// URL"),
+        (
+            {"services": {"a": {"url": "http:///v1"}}},
+            "services.a.url must be an http:// or https:// URL with a host",
+        ),
         ({"services": {"a": {"url": "ftp://x"}}}, "services.a.url must be"),
         ({"services": [{"url": "http://x"}]}, "a service in a list needs a `name`"),
         ({"services": [1]}, "services must be a list of objects"),

@@ -240,7 +240,7 @@ def read_document(path: str, text: str | bytes) -> Value:
 
 def _read_yaml(path: str, text: str | bytes) -> Value:
     """Parse YAML as the built-in `yaml.unmarshal` does; raise LoadError, with `path`, if it is not
-    valid.
+    valid. Bytes that are not UTF-8 become replacement characters.
     """
     # The built-in brings the YAML library, which a policy without YAML data need not pay for.
     from doorward.rego.golang import unmarshal

@@ -41,7 +41,7 @@ def echo(text: str, kind: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def is_colored(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return True if a stream is a terminal and neither NO_COLOR nor TERM=dumb is set."""
+    """Return True if a stream is a terminal, NO_COLOR is unset or empty, and TERM is not `dumb`."""
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return False
     return stream.isatty()

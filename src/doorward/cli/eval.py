@@ -594,7 +594,7 @@ def _explain(explanation: Explanation, request: _Request) -> list[str]:
 
 
 def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
-    """Return the answer as OPA's JSON document; `discard` leaves out the values of the result."""
+    """Return the answer as OPA's JSON document; with `discard` the result is `"discarded"`."""
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)

@@ -244,7 +244,8 @@ def _decide(
 ) -> tuple[dict[str, str], Value | type[_Failed]]:
     """Return the JSON members of the result for one input, and the value of the decision.
 
-    The value is `_Failed` if the input is malformed, or the decision failed or is undefined. A
+    The value is `_Failed` if the input is malformed, or the decision failed or is undefined. The
+    decision fails too if writing its result as JSON takes longer than `deadline` seconds. A
     decision that did not fail is logged.
     """
     name, input = named_input

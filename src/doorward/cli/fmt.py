@@ -95,7 +95,8 @@ def command(
 ) -> int:
     """Format the policies in files and folders, or a policy on standard input.
 
-    Formatting keeps comments and meaning. Formatting again changes nothing.
+    Formatting keeps comments and meaning. Formatting again changes nothing. The exit code is 2
+    after an error in a file, and 1 for one on standard input or a path that does not exist.
     """
     target: Target = "v1"
     if v0_v1:
@@ -225,8 +226,8 @@ def _format(name: str, text: str, request: _Request) -> str:
     """Return the formatted policy.
 
     Raise ParseError if it cannot be parsed, CompileError if it needs more than the capabilities or
-    than v1 has, InternalError if formatting would change its meaning, _RefusedResult if the result
-    cannot be parsed.
+    than v1 has, InternalError if formatting would change its meaning, and with
+    `request.check_result` _RefusedResult if the result cannot be parsed.
     """
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)
@@ -309,7 +310,9 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Flush the entries of a folder to disk, so that a rename in it survives a crash."""
+    """Flush the entries of a folder to disk, so that a rename in it survives a crash. Raise OSError
+    if that fails.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

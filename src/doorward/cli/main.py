@@ -184,11 +184,9 @@ def _flush_output() -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line and return the exit code: 1 after a usage error, a missing extra or an
-    error of the system.
-
-    130 after an interrupt, 141 if the reader of the output is gone. Errors are printed on standard
-    error.
+    """Run the command line and return the exit code: that of the command, 1 after a usage error, a
+    missing extra or an error of the system, 130 after an interrupt, 141 if the reader of the output
+    is gone. Errors are printed on standard error; those of our code are raised.
     """
     try:
         code: Any = cli.main(arguments, prog_name="doorward", standalone_mode=False)

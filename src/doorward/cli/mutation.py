@@ -92,7 +92,9 @@ def mutate(
 def _test_mutants(
     suite: Suite, loaded: Loaded, *, v0: bool, registry: Registry, seconds: float
 ) -> _Tested:
-    """Return the outcomes of mutants, tested in random order until `seconds` are over."""
+    """Return the outcomes of mutants, tested until `seconds` are over, in a shuffled order that is
+    the same each time.
+    """
     until = time.monotonic() + seconds
     mutants = list(mutants_of(suite.trees))
     Random(0).shuffle(mutants)

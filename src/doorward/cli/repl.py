@@ -317,8 +317,9 @@ class Session:
         return self._explain(text).text()
 
     def _set_trace(self, mode: str) -> str:
-        """Set the mode of explanation and return a message; without a mode, or with the current
-        one, toggle it.
+        """Set the mode of explanation and return a message. Without a mode, or with the current
+        one, turn explanation off, or if it is off on in the mode `full`. An unknown mode changes
+        nothing.
         """
         if mode and mode not in _TRACES:
             return f"trace is one of {', '.join(_TRACES)}"
@@ -374,8 +375,8 @@ def interact(
     style: str = "pretty",
     history: str = "",
 ) -> int:
-    """Answer lines from standard input until it ends or the user types `exit`. Return the exit
-    code. `history` is the file that stores the lines typed at a terminal. Raise RegoError if the
+    """Answer lines from standard input until it ends or the user types `exit`. Return the exit code
+    0. `history` is the file that stores the lines typed at a terminal. Raise RegoError if the
     policies do not compile.
     """
     session = Session(loaded, v0=v0, registry=registry, style=style)
@@ -413,10 +414,10 @@ class _Completer:
 
 
 def _answers(session: Session, *, is_terminal: bool) -> int:
-    """Read lines and print their answers until the input ends; return the exit code 0. A statement
-    that is still open continues on the next line, and an empty line ends it. On a
-    terminal, Ctrl-C at the prompt drops what was typed, and during an evaluation it ends that
-    evaluation; elsewhere it raises KeyboardInterrupt.
+    """Read lines and print their answers until the input ends or a line is `exit` or `quit`; return
+    the exit code 0. A statement that is still open continues on the next line, and an empty line
+    ends it. On a terminal, Ctrl-C at the prompt drops what was typed, and during an evaluation it
+    ends that evaluation; elsewhere it raises KeyboardInterrupt.
     """
     pending = ""
     while True:

@@ -327,7 +327,7 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
 @cache
 def _end_within(seconds: float) -> None:
     """Kill the process after `seconds` if it still runs, and print on standard error where it
-    waits.
+    waits. Does nothing if standard error is closed.
 
     Only the first call counts: a second signal gives no more time.
     """

@@ -469,7 +469,8 @@ def _cover(
 ) -> int:
     """Print the coverage of a finished test run and return exit code 0. Print no coverage, and
     return 1, if a test failed or was skipped; return 2 if a `never_` rule has a counterexample or
-    the coverage is below the threshold.
+    the coverage is below the threshold. The verdicts on `never_` rules are always printed, on
+    standard error.
     """
     # The report on coverage is alone on standard output.
     click.echo(_property_text(verdicts, verbose=request.verbose), err=True, nl=False)

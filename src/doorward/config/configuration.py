@@ -172,7 +172,9 @@ HTTP_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 def _document_paths(texts: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return document paths without slashes around them; raise ValueError if one is the root."""
+    """Return document paths without slashes around them, never None, which is the default of the
+    option; raise ValueError if one is the root.
+    """
     paths = tuple(path.strip("/") for path in texts)
     if not all(paths):
         raise ValueError("must be paths of documents below the root, such as a/b")
@@ -278,7 +280,8 @@ def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tup
 
 def _read_search(top: Block, key: str, warnings: list[str]) -> Mapping[str, str]:
     """Return, for `subject`, `resource` and `action`, the path of the document that lists the
-    candidates of a search for it; those that are absent, null or empty are left out.
+    candidates of a search for it; those that are absent, null or empty are left out. Unknown keys
+    are added to `warnings`.
     """
     block = top.block(key)
     warnings += block.unknown(_LISTED)
@@ -559,7 +562,8 @@ def parse_config(
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """Read the configuration in `text`; `file` is its name in messages, `environment` by default
-    the process's. Raise ConfigError if it is not valid.
+    the process's. `overrides` are the settings of `--set`, and `files` those of `--set-file`, which
+    are applied after them. Raise ConfigError if it is not valid.
     """
     environment = os.environ if environment is None else environment
     if not (text or overrides or files):

@@ -509,7 +509,9 @@ def json_schema(section_class: type, parts: Mapping[str, type] | None = None) ->
 
 
 def _fill(properties: dict[str, Any], section_class: type, parts: Mapping[str, type]) -> None:
-    """Add the schemas of a section's keys to `properties`, nested as the dotted keys are."""
+    """Add the schemas of a section's keys to `properties`, nested as the dotted keys are. `parts`
+    has the section classes of blocks that other packages define, by the path of each block.
+    """
     for each in options_of(section_class).values():
         if not each.key:
             assert each.kind.below is not None

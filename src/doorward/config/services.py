@@ -633,8 +633,8 @@ class Service:
     @classmethod
     def check_keys(cls, block: Block) -> None:
         """Raise `ConfigError` unless the URL is http or https with a host."""
-        url = block.get("url", str, "").rstrip("/")
-        if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
+        scheme, _, rest = block.get("url", str, "").partition("://")
+        if scheme not in ("http", "https") or not rest.partition("/")[0]:
             raise ConfigError(
                 f"{block.location('url')} must be an http:// or https:// URL with a host"
             )
@@ -724,8 +724,8 @@ def _read_services(top: Block, key: str, warnings: list[str]) -> Mapping[str, Se
 
 
 def _blocks_by_name(top: Block, key: str) -> Iterator[tuple[str, Block]]:
-    """Yield pairs of name and service, from an object or from a list; ConfigError for an item
-    of the list that is not an object or has no `name`.
+    """Yield pairs of name and service, from an object or from a list; ConfigError for an item that
+    is not an object, or an item of the list without a `name`.
     """
     listed = top.values.get(key)
     if not isinstance(listed, list):

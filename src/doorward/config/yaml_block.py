@@ -101,7 +101,9 @@ def _assignments(setting: str) -> list[str]:
 
 
 def _keys(path: str) -> list[str | int]:
-    """Split a path: `a[0].b` -> `a`, 0, `b`; [] if it is not valid."""
+    r"""Split a path: `a[0].b` -> `a`, 0, `b`; `\.` is a dot within a key. [] if the path is not
+    valid.
+    """
     keys: list[str | int] = []
     for part in path.replace("\\.", "\0").split("."):
         match = _KEY.fullmatch(part)
@@ -113,7 +115,9 @@ def _keys(path: str) -> list[str | int]:
 
 
 def _value_of(text: str, path: str, reader: _Reader) -> Any:
-    """Parse the value of `--set`: `{a,b}` is a list, as in OPA, and no text is ""."""
+    """Parse the value of `--set`: a list for `{a,b}`, as in OPA, if it has no `:`; "" for no text;
+    else YAML.
+    """
     if text.startswith("{") and text.endswith("}") and ":" not in text:
         items = text[1:-1].split(",") if text != "{}" else []
         return [reader.top_value(item, path) for item in items]

@@ -273,7 +273,9 @@ class Console:
         return {} if self._peers is None else await self._peers.ask(question, within)
 
     async def _state(self) -> Response:
-        """Return the version, and the state of each worker; one that did not answer is marked."""
+        """Return the version, if this process keeps decisions (`live`) and tries a candidate
+        (`shadow`), and the state of each worker; one that did not answer is marked.
+        """
         answers = await self._all({"about": "state"})
         return json_response(
             {
@@ -686,7 +688,9 @@ def _cursor(text: str) -> list[int] | None:
 
 
 def _number(text: str, most: int) -> int:
-    """Parse a number of rows, at most `most`; `most` for "". FilterError if it is not a number."""
+    """Parse a number of rows; `most` for "" and for larger numbers. FilterError unless it has only
+    digits, at most 5.
+    """
     if not text:
         return most
     if not (text.isascii() and text.isdecimal() and len(text) < 6):

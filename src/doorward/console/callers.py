@@ -102,8 +102,8 @@ def _text(value: str) -> str:
 
 
 def _decode_value(value: str) -> str:
-    """Return the name that a base64url value encodes; "" unless it decodes to a plain ASCII
-    name.
+    """Return the plain ASCII name that a base64url value encodes; "" if it encodes none, and for
+    digits and words in lower case, which are base64 only by chance.
     """
     if (
         # Numbers and plain words are base64 as well, by chance.

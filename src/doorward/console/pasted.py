@@ -62,8 +62,8 @@ def read_pasted(text: str, user: str = "") -> Any:
 
 
 def _read_json(text: str) -> Any:
-    """Parse pasted JSON as an input; of `{"input": …}` the inner document. PastedError if it is not
-    JSON.
+    """Parse pasted JSON as an input; of an object with `input` alone the inner document.
+    PastedError if it is not JSON.
     """
     try:
         document = from_json(text.encode("utf-8", "surrogatepass"))

@@ -88,8 +88,10 @@ def answer(name: str, request: Any) -> dict[str, Any]:
 
 def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
     """Compile the files, evaluate the query with input and data, and return `defined`, `result`,
-    `bindings`, the explanation (`why`), covered rows (`covered`) and printed lines (`printed`). If
-    compiling or evaluating fails, `errors` takes the place of all but `printed`.
+    `bindings`, the explanation (`why`), covered rows (`covered`) and printed lines (`printed`).
+
+    If compiling fails, return only `errors`; if evaluating fails or the result is too large,
+    `errors` and `printed`.
     """
     query = text_of(request, "query")
     printed = _Printed()

@@ -110,8 +110,8 @@ class Ring:
         self._lock = threading.Lock()
 
     def observe(self, answered: Answered) -> None:
-        """Number and keep one decision, and count it; the oldest ones are dropped above the
-        limits.
+        """Number and keep one decision, without its input if that is larger than `LARGE`, and count
+        it; the oldest ones are dropped above the limits.
         """
         decision, size = answered.decision, answered.size
         is_large = size > LARGE

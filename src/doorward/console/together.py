@@ -18,8 +18,9 @@ _Answers = Mapping[int, Any]
 
 def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
     """Return one message to a page: the newest `most` decisions of all processes in the order of
-    time, counts by second, how many decisions were left out (`skipped`), and which of the `count`
-    processes did not answer (`silent`).
+    time, each with the number of its process (`worker`), counts by second (`seconds`), and how many
+    decisions were left out (`skipped`). `workers` is `count`, `silent` has the processes that did
+    not answer, and `docker` what they told about the Docker plugin.
     """
     decisions = [
         {**each, "worker": number}
@@ -157,8 +158,8 @@ def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, An
 
 def shadows(answers: _Answers, count: int) -> dict[str, Any]:
     """Return the `differences` of the candidate in all processes, the newest first, at most
-    `DIFFERENCES`, the counts by kind (`kinds`) and of dropped decisions (`dropped`), and which of
-    the `count` processes did not answer (`silent`).
+    `DIFFERENCES`, the `candidate` ("" if no process has one), the counts by kind (`kinds`) and of
+    dropped decisions (`dropped`), and which of the `count` processes did not answer (`silent`).
     """
     known = [each for each in answers.values() if each is not None]
     kinds: Counter[str] = Counter()

@@ -113,9 +113,11 @@ Failures = Mapping[int, Mapping[int, int]]
 def document(
     snapshot: Snapshot, decisions: int, answered: Mapping[int, int], failed: Failures
 ) -> dict[str, Any]:
-    """Return the policies in force by short file name: texts, METADATA, the definitions with how
-    often each answered and failed, and for each row of a condition how often it held and failed.
-    Functions, defaults and rules that depend on data alone are not counted.
+    """Return `decisions`, the `revision` of the policies in force, and `files`: by short file name,
+    the texts, METADATA, the definitions with how often each answered and failed, and for each row
+    of a condition how often it held and failed.
+
+    Definitions without a body, and properties, have `counted` False: their numbers mean nothing.
     """
     policies = snapshot.engine.policies
     names = short_names(policies)

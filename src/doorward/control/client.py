@@ -151,6 +151,9 @@ class ServiceClient:
         a redirect turned the request into a GET, return the status of the redirect: the service has
         not received the content. `limit` is the largest body in bytes; `named` is the request in
         error messages.
+
+        Raise ServiceError if the body is too large, late or cannot be decompressed; other failures
+        are httpx.HTTPError or OSError.
         """
         with finished_by(min(until, self._begins_by(request))):
             # Streamed, so that the size and the time of the body can be bounded here.

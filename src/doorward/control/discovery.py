@@ -193,7 +193,8 @@ class Discovery:
 
     def _evaluate(self, bundle: Bundle) -> Value:
         """Return the discovery document of a bundle, evaluated alone. ConfigError if it is
-        undefined or the bundle is a delta; RegoError or LoadError if it cannot be compiled.
+        undefined or the bundle is a delta; LoadError or RegoError if it cannot be compiled,
+        RegoError if it cannot be evaluated.
         """
         if bundle.changes is not None:
             raise ConfigError("a discovery bundle must not be a delta bundle: serve it in full")

@@ -46,7 +46,9 @@ class Download:
 
 
 def limits_for(options: BundleOptions) -> Limits:
-    """Return the size limits of a bundle for its option `size_limit_bytes`."""
+    """Return the size limits of a bundle for its option `size_limit_bytes`, which is the limit of
+    its data. It can lower the default limit of policies, and raise that of the unpacked bundle.
+    """
     default = Limits()
     return Limits(
         policy_bytes=min(default.policy_bytes, options.size_limit),

@@ -190,7 +190,7 @@ class DiskOutbox:
 
     def _try_lock(self, part: str) -> bool:
         """Try to lock the folder `part`. Return True if this object now holds the lock, False if
-        another holds it.
+        another holds it; raise OSError if its lock file cannot be opened.
         """
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

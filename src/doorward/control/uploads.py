@@ -278,7 +278,10 @@ class Uploads:
                 self._drained.notify_all()
 
     def _send_chunks(self) -> int:
-        """Do the work of `_drain`, which counts this thread as one that sends meanwhile."""
+        """Send chunks until none is left or one fails in any thread; return how many this thread
+        sent. A chunk that fails is put back, and the failure recorded. The caller has counted this
+        thread among those that send.
+        """
         sent = 0
         # One failure stops all threads: the service would probably refuse the other chunks, too.
         while not self._failed and (taken := self._outbox.take()) is not None:

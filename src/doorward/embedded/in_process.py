@@ -275,10 +275,11 @@ class DecisionPoint:
         self, path: PathKey, input: object = UNDEFINED, *, now_ns: int | None = None
     ) -> Explanation:
         """Evaluate the document at `path` once more, traced, and return the reasons of its value
-        for `input`.
+        for `input`. A failed evaluation is `error` in the explanation.
 
         `now_ns` is the time for policies that read the clock, in nanoseconds since the epoch.
-        Credentials in the input are masked. Raise InputError for an input that has no Rego value.
+        Credentials in the input are masked. Raise InputError for an input that has no Rego value,
+        and CompileError for a path that cannot be compiled.
         """
         value: Any = input if input is UNDEFINED else from_python(input, "input")
         path_text = path if isinstance(path, str) else "/".join(path)

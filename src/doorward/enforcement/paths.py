@@ -26,7 +26,8 @@ def parse_target(target: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the path's segments and the query's values by name: `/a/b?c=1` -> `["a", "b"], {"c":
     ["1"]}`.
 
-    Raise RequestParseError for an invalid percent escape, or a query that `parse_query` refuses.
+    Raise RequestParseError for an invalid percent escape, and for a query with a `;` or more than
+    `MAX_FIELDS` pairs.
     """
     path, _, query = target.partition("?")
     if "%" in path:

@@ -174,7 +174,8 @@ class _EnvoyCodec:
 
     def _deny_decision(self, failure: Failure, reason: str) -> Denial[_Answer]:
         """Return the denial, or with `on-error: fail-call` the failed call, for a policy that
-        failed, is undefined or returned an unusable result; and the decision to log.
+        failed, is undefined or returned an unusable result; and the decision to log, without the
+        error if its answer merely cannot be sent.
 
         Also writes a rate-limited line to the log.
         """

@@ -311,7 +311,7 @@ def _to_handler(
     """Return the grpcio handler of `service`, whose method Check runs `check` in one of `slots`.
 
     A call fails with DEADLINE_EXCEEDED if no message came, and with its own code on
-    CallFailedError.
+    CallFailedError. A call that its client has given up while it waited for a slot is not decided.
     """
 
     def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:

@@ -93,7 +93,8 @@ def read_question(
     """Return the client's request as the proxy `name` describes it.
 
     `method` and `target`, the part that follows the endpoint, are those of the proxy's own request,
-    and used for Envoy only. `is_cut`: only the beginning of the body was read. Raise SecretError if
+    and used for Envoy only. `is_cut`: only the beginning of the body was read. The result says so
+    too if the headers announce more of a body than came, or leave that open. Raise SecretError if
     the configured secret is missing, repeated or wrong, and AmbiguousRequestError if a header is
     missing, repeated, malformed, or may only be set by a proxy.
     """
@@ -162,7 +163,9 @@ def _one(pairs: Pairs, name: str) -> str:
 
 
 def _check_secret(pairs: Pairs, options: Options) -> None:
-    """Raise SecretError unless the request has the configured secret exactly once."""
+    """Raise SecretError unless the request has the configured secret exactly once. Does nothing if
+    no secret is configured.
+    """
     if options.secret:
         secrets = _all(pairs, SECRET)
         # In constant time, so that a guess cannot be improved byte by byte.

@@ -176,7 +176,7 @@ class PolicyMiddleware:
 
 def _from_scope(scope: Any) -> dict[str, Any]:
     """Return the additions to a WSGI environment that only the ASGI scope of a request has: HTTP
-    version and raw path.
+    version, raw path with query (`RAW_URI`), and that the body ends (`wsgi.input_terminated`).
     """
     environ = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
     if scope.get("raw_path") is not None:
@@ -342,8 +342,9 @@ class PolicyQuerySet(models.QuerySet):
         return rows
 
     def values_for(self, user: Any, permission: str = "", table: str = "row") -> Any:
-        """Return the rows of `for_user` as dictionaries without masked columns, which are not read
-        from the database. Raise FilterError or RegoError as `for_user` and `masks_for` do.
+        """Return the rows that `for_user` permits as dictionaries without masked columns, which are
+        not read from the database. Raise FilterError or RegoError if the policy cannot be a
+        condition, or if its masks cannot be read.
         """
         meta = self.model._meta
         permission = permission or f"{meta.app_label}.view_{meta.model_name}"

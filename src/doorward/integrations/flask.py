@@ -88,7 +88,9 @@ class Doorward:
     before_request.doorward_decides = True  # type: ignore[attr-defined] # for doorward.testing
 
     def after_request(self, response: Response) -> Response:
-        """Return the response with the headers that the policy adds."""
+        """Return the response, to which the headers of the policy are added if it allowed the
+        request.
+        """
         verdict: Verdict | None = g.get(_NAME)
         if verdict is not None and verdict.allowed:
             for name, value in verdict.response_headers:

@@ -41,8 +41,9 @@ def _note_answers(builtin: Builtin) -> Builtin:
 
 def _recording(builtin: Builtin) -> Callable[..., Any]:
     """Return code for a built-in that calls it and stores its answer in the evaluation by the
-    operands, for the decision log. At most `MAX_ANSWERS` are stored, and none if the evaluation
-    does not record answers. The first operand is always the context.
+    operands, for the decision log. At most `MAX_ANSWERS` of each built-in are stored, undefined
+    ones are not, and none if the evaluation does not record answers. The first operand is always
+    the context.
     """
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 

@@ -104,7 +104,8 @@ class Decision(NamedTuple):
         *,
         now_ns: int | None = None,
     ) -> Explanation:
-        """Evaluate the same query once more, traced, and return the reasons of its result.
+        """Evaluate the same query once more, traced, and return the reasons of its result. A failed
+        evaluation is `error` in the explanation; raise CompileError if the query does not compile.
 
         `snapshot` and `input` are those of the decision; `now_ns` is the time of the decision since
         the epoch, for policies that read the clock. Credentials in the input are masked. The

@@ -123,8 +123,8 @@ class FileEvents:
             matters = matters or any(map(self._matters, _events(content)))
 
     def _matters(self, event: tuple[int, int, str]) -> bool:
-        """Return True if an event is about a watched name, a watched folder itself, or a lost
-        event.
+        """Return True if an event is about a watched name (any name in a folder whose names are all
+        watched), a watched folder itself, or lost events.
         """
         number, mask, name = event
         # After an overflow nobody knows what changed, and so everything may have.

@@ -297,7 +297,7 @@ class Store:
 
     def _compile(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
         """Build and prepare a snapshot; the active one continues to decide. Evaluations take turns
-        meanwhile.
+        meanwhile. Raise CompileError if the policies are wrong.
         """
         with self._pdp.build_gate.building(), self._building():
             snapshot = build(
@@ -314,8 +314,9 @@ class Store:
 
     def load(self, loaded: Loaded) -> Snapshot:
         """Activate the new contents of files and return the snapshot; policies and data that
-        clients added through the API stay. Also raises LoadError and ManifestError if files and
-        downloaded bundles may define the same path, and CompileError for any error of the policies.
+        clients added through the API stay. Besides the errors of every change (OwnedError,
+        BusyError, NotReplacedError), it raises LoadError and ManifestError if files and downloaded
+        bundles may define the same path, and CompileError for any error of the policies.
         """
         with self._hold_lock(self._compiling):
             return self._replace(loaded, self._bundles)
@@ -331,9 +332,10 @@ class Store:
 
         Data and policies that clients wrote below the roots of the bundles are removed. If all
         bundles are active already, nothing changes: a service without `ETag` sends the same bundle
-        again. Also raises LoadError and ManifestError if bundles and files may define the same
-        path, and for a delta bundle StorageError, or ManifestError if it does not fit the active
-        bundle.
+        again. Besides the errors of every change (OwnedError, BusyError, NotReplacedError,
+        CompileError), it raises LoadError and ManifestError if bundles and files may define the
+        same path, and for a delta bundle StorageError, or ManifestError if it does not fit the
+        active bundle.
         """
         timers = timers or Timers()
         with self._hold_lock(self._compiling):

@@ -149,9 +149,10 @@ def replay_on_ray(
 ) -> C:
     """Return the tally of all events in `files`, decided on a Ray cluster.
 
-    `address` is that of a cluster, or `local`; at most `actors` actors of one processor each
-    decide, 0 for all processors. Calls `on_progress` with the tally after each unit. Raise
-    ReplayError if a file cannot be read or the cluster is not available.
+    `address` is that of a cluster, or `local`; it is ignored if this process is connected to Ray
+    already. At most `actors` actors of one processor each decide; 0 means one for each processor.
+    Calls `on_progress` with the tally after each unit. Raise ReplayError if a file cannot be read,
+    or if the cluster is not available or fails.
     """
     total = recipe.empty()
     units = [{**unit._asdict()} for unit in _units([os.path.abspath(f) for f in files], size)]
@@ -190,8 +191,9 @@ def _summary(error: Exception) -> str:
 
 
 def _rows(units: list[dict[str, Any]], recipe: Sent[Any], actors: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for each unit: its number, its pickled counts and its error. The number of actors
-    grows from one to at most `actors`.
+    """Yield a row for each unit, in the order of `units`: its number, its pickled counts and its
+    error. The number of actors grows from one to at most `actors`. Changes the settings of Ray Data
+    in this process: it keeps the order, and logs errors only.
     """
     context = DataContext.get_current()
     context.execution_options.preserve_order = True

@@ -215,7 +215,8 @@ def _whole_lines(
     line; only the last one may lack it. The text is `rest`, which was read already, and what `read`
     returns.
 
-    ReplayError for a line longer than `MAX_LINE`.
+    Raise ReplayError when a read brings no end of a line and the unfinished line is longer than
+    `MAX_LINE` bytes.
     """
     while piece := read(size):
         content = rest + piece

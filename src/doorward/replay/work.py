@@ -58,7 +58,7 @@ class Job:
 
     def decide(self, content: bytes) -> Tally:
         """Return the tally of the events in some lines of a log. Events of other paths than `paths`
-        are not counted.
+        are not counted; lines that are not events are, in `no_events`.
         """
         tally = Tally()
         for event in events_of(content):
@@ -120,7 +120,9 @@ class Job:
 
 
 def _show(answer: Answer) -> Any:
-    """Return an answer for an example: `{"error": …}`, or what `_as_json` returns."""
+    """Return an answer for an example: `{"error": …}`, the JSON text of its value, None for an
+    undefined one, or `{"characters": …}` for a text that is too long.
+    """
     if answer.error:
         return {"error": answer.error}
     return _as_json(answer.value)

@@ -124,7 +124,9 @@ class _Search:
         return [e for e in entities if self._kind == "action" or e["type"] == self._type]  # type: ignore[index]
 
     def _entity(self, item: Any) -> dict[Key, Value] | None:
-        """Return a candidate as an entity of AuthZEN; None if it is not one."""
+        """Return a candidate as an entity of AuthZEN; None if it is not one. A text is the name of
+        an action if actions are searched.
+        """
         if self._kind == "action":
             item = {"name": item} if isinstance(item, str) else item
             names = ("name",)

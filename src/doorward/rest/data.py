@@ -185,8 +185,8 @@ def _is_same(segment: str, other: str) -> bool:
 
 
 def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
-    """Return a copy of `value` without the part at `path`, in an array with null in its place.
-    UNDEFINED if `path` is empty, so that nothing is left.
+    """Return a copy of `value` without the part at `path`, in an array with null in its place;
+    `value` itself if it has no such part. UNDEFINED if `path` is empty, so that nothing is left.
     """
     if not path:
         return UNDEFINED

@@ -247,10 +247,11 @@ def _mask_rule(name: str, names: Sequence[str]) -> str:
 
 
 def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
-    """Return the formats of the filter that the header `Accept` names, each a database or UCAST;
-    for several formats at once they are those in `dialects` (`targetDialects`).
+    """Return the formats of the filter that the header `Accept` names: one database or UCAST, or
+    for `application/vnd.opa.multitarget+json` those in `dialects` (`targetDialects`).
 
-    Raise _Refused if the header is missing, or names an unknown format.
+    Raise _Refused if the header is missing, has a comma, or names an unknown format, or if
+    `dialects` has an unknown one.
     """
     if not accept:
         raise _Refused(bad_request("Accept header: missing required header"))

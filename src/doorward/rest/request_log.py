@@ -93,7 +93,9 @@ class RequestLog:
             self._waits.set()
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the thread, waiting at most `timeout` seconds, and write the lines that wait."""
+        """End the thread, waiting at most `timeout` seconds, and write the lines that wait; they
+        are lost if the thread still runs then.
+        """
         self._parts.remove(self._part)
         self._stop.set()
         self._waits.set()

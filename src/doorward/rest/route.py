@@ -138,7 +138,9 @@ class Routes:
                 known[key] = (*known.get(key, ()), row)
 
     def match(self, path: tuple[str, ...]) -> Match | None:
-        """Return the routes of a path; None if no route has it."""
+        """Return the routes of exactly this path, or else of its longest beginning that any
+        segments may follow, with these segments; None if there is neither.
+        """
         if path in self._exact:
             return Match(self._exact[path], ())
         # The longest fixed part first: the more specific route wins.

@@ -123,7 +123,9 @@ def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
 
 
 def _operation(document: Value, root: tuple[str, ...]) -> Operation:
-    """Return one operation of a JSON Patch; raise BadRequest in the words of OPA's decoder."""
+    """Return one operation of a JSON Patch, with `root` before its path; raise BadRequest in the
+    words of OPA's decoder.
+    """
     if document is None:
         document = {}
     if not isinstance(document, dict):

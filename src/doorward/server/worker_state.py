@@ -122,8 +122,9 @@ class Totals(Collector):
 
 
 def _merge(parts: Sequence[list[Any]]) -> list[Metric]:
-    """Return the metric families of several processes as one: samples with the same labels are
-    combined by `_both`.
+    """Return the metric families of several processes as one. Samples with the same labels are
+    combined: the sum for counters, histograms and sizes, the earlier time of creation, and the
+    worse value of other gauges.
     """
     families: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}

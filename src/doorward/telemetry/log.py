@@ -56,7 +56,8 @@ def configure(
     level: str, format: str, stream: TextIO | None = None, *, timestamp_format: str = ""
 ) -> None:
     """Write all logs of this process to `stream` (default: standard error) in one of `FORMATS`;
-    replaces the handlers and the level of the root logger.
+    replaces the handlers and the level of the root logger. The logs of asyncio and httpx are
+    written from warnings on, and from info on if `level` is `debug`.
 
     `timestamp_format` is a layout of Go's for times; "" is RFC 3339.
     """
@@ -188,8 +189,8 @@ def _pretty_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _text_line(fields: Mapping[str, Any]) -> bytes:
-    """Return `time="…" level=info msg="…"`, followed by the other fields in order of their
-    names.
+    """Return the line `time="…" level=info msg="…"`, followed by the other fields in order of their
+    names, with its end.
     """
     first = ["time", "level", "msg"]
     names = [name for name in first if name in fields]

@@ -205,7 +205,8 @@ class DirectTransport(asyncio.Transport):
     # Writing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the number of queued bytes above which the protocol is paused; `low` is ignored.
+        """Set the number of queued bytes above which the protocol is paused, `READ` if `high` is
+        None; `low` is ignored.
 
         The protocol resumes when nothing is queued.
         """

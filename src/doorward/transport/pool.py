@@ -103,7 +103,9 @@ class Pool:
         done: Callable[[T], object],
         history: History,
     ) -> None:
-        """Note the duration of a call and deliver its result, on the loop's thread."""
+        """Call `end`, add `elapsed` to the history of durations, and pass `result` to `done`; runs
+        on the loop's thread.
+        """
         end()
         history.note(elapsed)
         done(result)

@@ -429,7 +429,9 @@ def _device(text: str) -> dict[str, str]:
 
 
 def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
-    """Return a reader of `PATH:RATE`, the limit of one device, whose rate `read` reads."""
+    """Return a reader of `PATH:RATE`, the limit of one device, as `{"Path": …, "Rate": …}`. `read`
+    reads the rate, and its errors pass through.
+    """
 
     def rate(text: str) -> dict[str, Any]:
         path, _, number = text.rpartition(":")

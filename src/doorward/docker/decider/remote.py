@@ -271,7 +271,9 @@ class _Connection:
 
 
 def _connect_unix(path: str, timeout: float) -> socket.socket:
-    """Return a connected Unix socket; it is closed if connecting fails."""
+    """Return a connected Unix socket with this time limit in seconds; raise OSError, with the
+    socket closed, if connecting fails.
+    """
     plain = socket.socket(socket.AF_UNIX)
     plain.settimeout(timeout)
     try:
@@ -313,7 +315,7 @@ class _TimedTlsSocket(ssl.SSLSocket):
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         """Read as the base class does, but wait at most until the deadline `until`, if it is not 0.
-        TimeoutError after it.
+        TimeoutError after it. Sets `has_received` if a byte comes.
         """
         if self.until:
             self.settimeout(_remaining(self.until))

@@ -283,8 +283,10 @@ class Daemon:
         return Reach.NO_DAEMON if status is None and self.pid() is None else Reach.LOCKED_OUT
 
     def wait_until(self, plugin_socket: str, *, in_force: bool, seconds: float = 60.0) -> bool:
-        """Wait until a request reaches the plugin or, unless `in_force`, until the daemon answers
-        one with a status below 500 without it. Return False after `seconds` or if the daemon ends.
+        """Return True once a request to the daemon reaches the plugin or, with `in_force=False`,
+        once the daemon answers a request with a status below 500 and did not ask the plugin.
+
+        Return False after `seconds`, or if the daemon ends.
         """
         expected = {Reach.IN_FORCE} if in_force else {Reach.OPEN, Reach.REFUSED}
         until = time.monotonic() + seconds

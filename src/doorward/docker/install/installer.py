@@ -421,10 +421,10 @@ def _undo(installation: Installation, before: bytes | None, *, named: bool) -> N
 
 def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Remove the plugin from daemon.json, wait until no request reaches it, and then end its
-    service. With `dry_run` only print that.
+    service. With `dry_run` any user may run it, and it only prints that.
 
-    Raise DaemonError for an invalid name, unless root runs it, if another installer is at work, if
-    requests still reach the plugin, and if a step fails.
+    Raise DaemonError for an invalid name, and without `dry_run` unless root runs it, if another
+    installer is at work, if requests still reach the plugin, and if a step fails.
     """
     check_name(installation.name)
     if installation.systemd and not has_systemd():

@@ -164,7 +164,7 @@ def _mask(value: Any, depth: int = 0) -> Any:
 def _mask_member(name: str, item: Any, depth: int) -> Any:
     """Return one member of an object, masked if its name says that it may hold credentials: the
     values of `Env`, all of `CreatedBy` and `Data`, and the credentials in an address `…Proxy`.
-    Other members are searched.
+    Items of `Env` that are not texts are left out. Other members are searched.
     """
     if name == "Env" and type(item) is list:
         # Dropped, not passed: only a text can be masked.

@@ -441,7 +441,7 @@ def _mount_on(descriptor: int, path: str, point: str) -> None:
 
 
 def _remove(point: str) -> None:
-    """Remove the file or empty folder that served as a mount point."""
+    """Remove the file or empty folder that served as a mount point; raise OSError if that fails."""
     try:
         os.unlink(point)
     except IsADirectoryError:

@@ -84,7 +84,7 @@ def read_request(head: RequestHead) -> Reading:
 
 def _find_route(method: str, uri: str) -> tuple[str, Kind, str]:
     """Return the action of a request, the kind of its body (`stream` for the import of an image),
-    and its path without the API version; the action is `unknown` for a malformed target.
+    and its path without the API version; `unknown`, `none` and "" for a malformed target.
     """
     try:
         target = parse_target(uri)

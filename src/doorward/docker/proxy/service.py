@@ -230,8 +230,8 @@ class ProxyService:
 
 
 def _in_use(daemon: str) -> bytes | None:
-    """Return the daemon's lists of containers and volumes, one after the other; None if it does not
-    answer both with status 200.
+    """Return the daemon's lists of containers and volumes, one after the other; None unless it
+    answers both with status 200 and at most `_MOST_ANSWER` bytes.
     """
     documents = b""
     for target in ("/containers/json?all=1", "/volumes"):

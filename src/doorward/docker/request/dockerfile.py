@@ -300,7 +300,8 @@ class _Reader:
         ones.
 
         A build argument of the request overrides the default. The value is None, unknown, if a name
-        is repeated or if the line cannot be read with certainty.
+        is repeated. A line that cannot be read with certainty makes all arguments so far unknown,
+        and every word of it.
         """
         if self._stages:
             return  # of a stage: nothing that is read here depends on it

@@ -248,9 +248,9 @@ class ContainerFacts:
 def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, Any]:
     """Return the network view with network identifiers replaced by the names that the daemon knows.
 
-    Identifiers that the daemon does not know, or that may mean the host's network, stay in
-    `identifiers`, and `unresolved` is True; so it is if the container joins another one. The mode
-    is `host` if one of the names is.
+    Identifiers that the daemon does not know, that may mean the host's network, or that come after
+    the first `_MAX_QUESTIONS`, stay in `identifiers`. `unresolved` is True if any stays, or if the
+    container joins the network of another one. The mode is `host` if one of the names is.
     """
     names, unknown = set(network["names"]), []
     for name in network["identifiers"][:_MAX_QUESTIONS]:
@@ -344,8 +344,9 @@ class _Questions:
         self._deadline = deadline
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
-        """Return the daemon's JSON object about `name`; _MISSING if there is no such object, None
-        without a usable answer. WaitError if the caller must not wait.
+        """Return the daemon's JSON object about `name`, or for "" the one about all of `kind`;
+        _MISSING if there is no such object, None without a usable answer. WaitError if the caller
+        must not wait.
         """
         answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
         return answer if type(answer) is dict or answer is _MISSING else None

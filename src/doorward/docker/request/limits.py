@@ -113,7 +113,9 @@ def logging_view(config: Mapping[str, Any] | None, *, driver: str, options: str)
 
 
 def _cpus(nano: int, quota: int, period: int) -> Any:
-    """Return a limit in processors: `nano` billionths, or `quota` / `period`; 0 if unlimited."""
+    """Return a limit in processors: `nano` billionths, or if that is 0 `quota` / `period` (the
+    kernel's default period for 0); 0 if unlimited.
+    """
     if nano:
         return from_fraction(Fraction(nano, _BILLION))
     if quota > 0:

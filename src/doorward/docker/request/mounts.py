@@ -178,8 +178,9 @@ def create_mounts(
 def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
     """Return the mount of one entry of Binds, `source:target[:mode]`.
 
-    A source that is not an absolute path is the name of a volume; an entry that cannot be read has
-    the type `other` and is unresolved. `driver` is the driver of volumes, `""` for `local`.
+    A source that is not an absolute path is the name of a volume, which is unresolved; a path alone
+    is the target of a new volume. An entry that cannot be read has the type `other` and is
+    unresolved. `driver` is the driver of volumes, `""` for `local`.
     """
     parts = text.split(":")
     if len(parts) == 1:

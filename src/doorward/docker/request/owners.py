@@ -72,7 +72,8 @@ _KINDS: Final = frozenset(("config", "container", "exec", "network", "secret", "
 
 def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
     """Yield the objects that a container or a service will use once it is created or changed, with
-    an empty name where a field is empty.
+    an empty name where a field is empty. For an update of a service, the service itself comes
+    first. Networks that every daemon has are left out.
     """
     if view["action"] == "service.update":
         yield "service", view["target"]

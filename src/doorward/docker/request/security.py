@@ -272,8 +272,9 @@ def device_view(host: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cgroup_view(host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `cgroup` view: the parent of the container's control group, the mode of its cgroup
-    namespace, and the control group that it joins.
+    """Return the `cgroup` view: the parent of the container's control group (`parent`), the mode of
+    its cgroup namespace (`namespace`), and the control group that it joins (`cgroup`); each is ""
+    if unset.
     """
     return {
         "parent": host.get("CgroupParent") or "",

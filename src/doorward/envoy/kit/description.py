@@ -71,9 +71,10 @@ class ResponseList:
 
     @classmethod
     def parse(cls, text: str) -> ResponseList:
-        """Return the list that `NAME=a.b:RULE` or `NAME=a.b:RULE:ITEM` describes.
+        """Return the list that `NAME=a.b:RULE` or `NAME=a.b:RULE:ITEM` describes; ITEM is `item` by
+        default.
 
-        Nothing is checked here: missing parts are empty, and `Description` refuses them.
+        Nothing is checked here: other missing parts are empty, and `Description` refuses them.
         """
         name, _, rest = text.partition("=")
         path, _, rule = rest.partition(":")

@@ -46,8 +46,8 @@ def find_families() -> tuple[Family, ...]:
 def dry_run(options: Redirect, name: str | None = None) -> str:
     """Return the script that the back end's program would get; runs no program that changes rules.
 
-    `name` selects a back end, by default the first that is installed. If there is none, the script
-    is for nftables.
+    `name` selects a back end, by default the first that is installed. If that back end is not
+    installed, or none is, the script is for nftables.
     """
     return (_find_installed(name) or [_make("nft", ("ip", "ip6"))])[0].script(options)
 
@@ -57,7 +57,7 @@ def install(options: Redirect, name: str | None = None) -> str:
 
     Also removes rules that another back end holds. Raise RedirectError if no back end works or a
     rule is missing afterwards, MissingCapability without NET_ADMIN. `name` is the back end, None
-    for the one that `_choose` finds.
+    for the one whose rules are all in force already or else the first that works.
     """
     check_capability()
     chosen, problems = _choose(options, name)
@@ -106,7 +106,8 @@ def _clear_others(chosen: BackEnd) -> None:
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
     """Return one text for each missing rule, and for each rule that takes connections out of
-    tracking; [] if everything is in force. `name` selects a back end, as for `install`.
+    tracking; [] if everything is in force. `name` is the back end to check, None for the one whose
+    rules are all in force or else the first that works.
 
     Raise MissingCapability without NET_ADMIN, RedirectError if no back end can list rules.
     """

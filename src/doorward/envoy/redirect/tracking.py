@@ -43,8 +43,8 @@ def find_untracked(families: Sequence[Family]) -> list[str]:
 
 
 def _list(program: str) -> str:
-    """Return the rules of the table `raw`; "" if it does not exist or this process may not read
-    it.
+    """Return the rules of the table `raw`; "" if it does not exist or this process may not read it.
+    Raise RedirectError if the program fails for another reason.
     """
     try:
         return run_program([program, "-w", "5", "-t", "raw", "-S"])

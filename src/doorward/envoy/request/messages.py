@@ -74,8 +74,8 @@ def _declaration() -> descriptor_pb2.FileDescriptorProto:
 
 
 def _parser() -> Callable[[bytes], Any]:
-    """Return the function that decodes a message of that declaration; registers it in protobuf's
-    pool.
+    """Return the function that decodes a CheckRequest, with five fields left as bytes
+    (`_declaration`); registers the declaration in protobuf's pool.
     """
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(_declaration().SerializeToString())

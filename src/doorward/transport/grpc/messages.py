@@ -106,9 +106,11 @@ class Messages:
 
 
 def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
-    """Return a message, decompressed by gzip if the `flag` of its prefix is 1.
+    """Return a message: unchanged, whatever its size, if the `flag` of its prefix is 0, and
+    decompressed by gzip if the flag is 1.
 
-    Raise GrpcError for another flag or encoding, malformed gzip, or more than `limit` bytes.
+    Raise GrpcError for another flag. For a compressed message, raise it for an `encoding` other
+    than `gzip`, malformed gzip, or more than `limit` bytes after decompression.
     """
     if not flag:
         return message

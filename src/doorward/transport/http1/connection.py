@@ -462,7 +462,11 @@ class HttpConnection(asyncio.Protocol):
         self._share = None
 
     def on_message_complete(self) -> None:
-        """Answer the complete request, or queue it behind the current one; called by the parser."""
+        """End the body of the request: end its stream if the body is streamed; else answer the
+        request, or queue it behind the current one. Called by the parser.
+
+        Does nothing after an upgrade. A full queue makes this request the last of the connection.
+        """
         request = self._request
         if self._upgrades or request is None:
             return
@@ -650,7 +654,8 @@ class HttpConnection(asyncio.Protocol):
             self.abort()  # half of its response is written
 
     def _end(self) -> None:
-        """End the connection: shut down writing if the client may still send, else close.
+        """Drop the queued requests and end the connection: shut down writing if a request has not
+        arrived completely, and discard the rest of it; else close.
 
         A socket that is closed with unread bytes is reset, and the client may lose the response.
         """

@@ -307,8 +307,8 @@ class Connection:
                 stream.route.receive(stream, data, True)
 
     def _check_order(self, kind: int) -> None:
-        """Raise Http2Error unless a frame of this type may come now (SETTINGS first, then whole
-        blocks).
+        """Raise Http2Error if a frame of this type may not come now: any but SETTINGS as the first
+        one, or any but CONTINUATION within a header block.
         """
         if self._receiving == "block" and kind != FrameType.CONTINUATION:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")

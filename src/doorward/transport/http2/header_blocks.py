@@ -101,9 +101,10 @@ class HeaderBlocks:
         self._used = 0
 
     def decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
-        """Return the header list of a block and its size; raise Http2Error if it cannot be decoded.
+        """Return the header list of a block and its size as RFC 7541 counts it; a size above the
+        limit means that the list is incomplete. Raise Http2Error if the block is malformed.
 
-        Empties the cache if the block changes the dynamic table.
+        Empties the cache if the block changes the dynamic table, also when it is malformed.
         """
         before = self._hpack.revision
         try:

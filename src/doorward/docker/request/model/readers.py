@@ -156,7 +156,8 @@ def _integer_reader(kind: ValueType) -> Reader:
 
 def _loose_reader(kind: ValueType) -> Reader:
     """Return a reader of values of any JSON type; it notes a fault for one that `kind` does not
-    accept.
+    accept. It raises AmbiguousRequestError, FractionError or MalformedRequestError for a value that
+    readers may read differently.
     """
     accepts, text = kind.accepts, kind.text
 

@@ -130,7 +130,8 @@ class Templates:
         return value
 
     def _learn(self, tail: bytes) -> None:
-        """Store a template for a tail when it comes for the second time.
+        """Store a template for a tail when it comes for the second time. If `_MOST` templates are
+        stored already, all of them are dropped first.
 
         Nothing is stored for a tail that is long, unreadable, or has faults or unknown fields.
         """

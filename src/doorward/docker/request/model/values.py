@@ -351,7 +351,9 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def _is_new_image(value: str) -> bool:
-    """Return True for a name that an image may be tagged with: no digest and no identifier."""
+    """Return True for a name that an image may be tagged with: no digest, no identifier, and
+    nothing that cannot be resolved.
+    """
     image = parse_image(value)
     if image["unresolved"] or image["digest"]:
         return False
