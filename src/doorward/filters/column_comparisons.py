@@ -119,7 +119,9 @@ def _within_bounds(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predica
 
 
 def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
-    """Return the predicate that a column is one of known values."""
+    """Return the predicate that a column is one of known values; those of another kind are left
+    out. FilterError for a number or text that databases cannot compare with the column.
+    """
     kind = column.kind
     assert kind is not None
     values = [each for each in items if each is not None]

@@ -313,7 +313,9 @@ class _Maker(Generic[T]):
         return [IsNull(field, negated=True)]
 
     def _is_defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a column, value or related row exists."""
+        """Return the predicate that a column, value or related row exists. A related row that is
+        missing counts where the policy sees it as null.
+        """
         field = comparison.field
         if field.function == COUNT:
             return self._countable(replace(field, function="", operand=""), rows)

@@ -311,7 +311,9 @@ class _Writer:
         return self._dialect.to_parameter(decimal)
 
     def _known_text(self, value: StoredValue) -> str:
-        """Append a text to `parameters`; return its SQL, which compares by code points."""
+        """Append a text to `parameters`; return its SQL, which compares by code points. FilterError
+        for a text that databases refuse.
+        """
         assert isinstance(value, str)
         self.parameters.append(self._dialect.to_text(checked_text(value)))
         return self._dialect.exact_value(self._mark)
@@ -380,7 +382,9 @@ class _Writer:
             )
 
     def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
-        """Return the SQL comparison of two columns of the same kind."""
+        """Return the SQL comparison of two columns of the same kind; FilterError for an order of
+        texts that the dialect does not have.
+        """
         sign = _OPERATORS[operator]
         if kind == "number" and self._dialect.decimal:
             one, other = [self._dialect.decimal.format(each) for each in (left, right)]

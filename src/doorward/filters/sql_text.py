@@ -110,7 +110,9 @@ class _Writer:
         return ".".join([quoted_name(part, self._dialect.name) for part in self._names.of(field)])
 
     def _literal(self, value: Any) -> str:
-        """Return a scalar as an SQL literal."""
+        """Return a scalar as an SQL literal; ValueError for a text with a NUL, or a number with too
+        many digits for the dialect.
+        """
         if value is None:
             return "NULL"
         if isinstance(value, bool):

@@ -110,8 +110,8 @@ def where(
 
     `tables` are mapped classes, aliases or tables by their names in the policy. `nulls` is what the
     policy sees for NULL: the value null, or a missing key. Raise FilterError for a missing column
-    or one of a type that cannot be compared; what the database cannot decide fails when the
-    statement is compiled.
+    or relation, or a column or value that cannot be compared; what the database cannot decide fails
+    when the statement is compiled.
     """
     schema = _Mapped({name: _Table(table) for name, table in tables.items()})
     return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))

@@ -619,7 +619,9 @@ class _NotJsonType(_JsonType):
 @compiles(_JsonType)
 @compiles(_NotJsonType)
 def _compile_json_type(element: _JsonType, compiler: Anything, **options: Anything) -> str:
-    """Return the SQL of the test for the type of a value in a document."""
+    """Return the SQL of the test for the type of a value in a document. FilterError if the database
+    does not read documents as programs do, or for a name with a quote or the like.
+    """
     dialect = _dialect_of(compiler)
     types: Anything
     types, *location = list(element.clauses)

@@ -352,8 +352,8 @@ class _Judge:
         return tuple(reasons)
 
     def _days(self, subjects: Iterable[Subject]) -> int:
-        """Return the number of days on which at least one of the subjects made requests for the
-        item.
+        """Return the number of days (in UTC, at most 64: days 64 apart count as one) on which at
+        least one of the subjects made requests for the item.
         """
         days = 0
         for subject in subjects:

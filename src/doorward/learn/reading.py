@@ -189,8 +189,9 @@ def _access(
     parameters: Mapping[tuple[str, str], str] | None,
     options: Options,
 ) -> Access | str:
-    """Return the access, or the reason why it is not used. `row` has subject, host, method, path
-    and outcome. `parameters` None: there are too many.
+    """Return the access, with the host in lower case and without its port, or the reason why it is
+    not used. `row` has subject, host, method, path and outcome. `parameters` None: there are too
+    many.
     """
     subject, host, method, path, outcome = row
     if type(method) is not str or not (method.isascii() and method.isalpha() and len(method) <= 20):

@@ -268,7 +268,9 @@ def _rule_names(document: Any, location: Location) -> list[str]:
 
 
 def _describe(document: Any, location: Location) -> str:
-    """Describe a member for people: its path, and the learned rules in it."""
+    """Describe a member for people: its path, and the learned rules in it, of which at most
+    `MOST_NAMED` are named and the others counted.
+    """
     text = "data"
     for key in location:
         plain = type(key) is str and key.isidentifier() and key.isascii()

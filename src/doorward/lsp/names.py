@@ -223,8 +223,8 @@ class _Names:
 
 
 def _dotted_name(ref: Ref) -> str:
-    """Return a reference as the name of a built-in, such as `io.jwt.decode`; "" if a part is not a
-    plain name.
+    """Return a reference with its parts joined by dots, as the name of a built-in has them, such as
+    `io.jwt.decode`; "" if a part is not a constant string.
     """
     parts = [ref.head.name if isinstance(ref.head, Var) else ""]
     for arg in ref.args:

@@ -183,8 +183,9 @@ class _Search:
         self._tried = 0
 
     def run(self, input: Any, until: float, clock: Callable[[], float]) -> Change:
-        """Search by inversion until `clock` has reached `until`. Return the change with the lowest
-        `_cost`; if none was found, a change without edits, with `at_ns` if another time helps.
+        """Search by inversion until `clock` has reached `until`, a single edit without a signature
+        was found, or nothing is left to try. Return the change with the lowest `_cost`; if none was
+        found, a change without edits, with `at_ns` if another time helps.
         """
         constants = shape_of([self._engine]).constants
         goal = Goal(self._engine, "/".join(self._path), self._now_ns, constants)

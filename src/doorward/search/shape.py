@@ -448,7 +448,8 @@ class _Reader:
 
     def _of_call(self, call: Call) -> list[Shape]:
         """Return the locations that a call's result may stand for: those of the operand for
-        built-ins that keep the text (`lower`); [] if unknown.
+        built-ins that keep the text (`lower`), of all operands for those that join, of the member
+        for `object.get`, and of the value for a function of the policies; [] if unknown.
         """
         if call.name in _SAME_TEXT and call.args:
             return self._locations(call.args[0])
@@ -461,8 +462,9 @@ class _Reader:
         return []
 
     def _below(self, head: Term, args: Sequence[Term]) -> list[Shape]:
-        """Return the locations at the path `args` below a reference's head, which are added if new.
-        A key without known values means any item. At most `VALUES`.
+        """Return the locations at the path `args` below a reference's head, which are added if new;
+        at most `VALUES`. A key has its known values, at most `NAMES`; one without any means any
+        item.
         """
         if isinstance(head, Var) and head.name == "data":
             locations, args = self._of_rule(args)

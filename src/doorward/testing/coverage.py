@@ -124,7 +124,7 @@ class Coverage:
 
     def _lines(self, name: str, tree: Module) -> set[int]:
         """Return the rows of a file that can be covered, and those that are; as in OPA, the row of
-        a `some … in` is only among the latter.
+        a `some` is only among the latter.
         """
         always = set(_rows(tree, (SomeDecl, SomeIn)))
         return always | {row for file, row in self.hits if file == name}

@@ -294,8 +294,8 @@ class _Reader:
 
     def paths_of_rule(self, *, prints: bool) -> _Paths:
         """Read the rule and return its alternatives, each a list of tests that must all pass. With
-        `prints`, a rule that calls `print` has one alternative without tests, so it is always
-        evaluated.
+        `prints`, a rule with a call of `print` as an expression of its body has one alternative
+        without tests, so it is always evaluated.
         """
         # A rule that prints is always evaluated.
         if not prints or not any(map(_is_print, self.rule.body)):

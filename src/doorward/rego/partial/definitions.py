@@ -158,7 +158,9 @@ def _outcome(search: SearchContext, value: Term, body: Body) -> Outcome | None:
 
 
 def _default_of(search: SearchContext, rule: Rule) -> Value | Undefined:
-    """Return the value of a default rule; UNDEFINED if it is not constant."""
+    """Return the value of a default rule; UNDEFINED if it is not constant or depends on something
+    unknown.
+    """
     outcomes = list(_outcomes(search, rule))
     if len(outcomes) == 1 and not outcomes[0].core_body:
         return outcomes[0].constant

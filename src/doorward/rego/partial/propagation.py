@@ -309,7 +309,9 @@ class _Plug:
 
     def variable(self, var: Var) -> Term:
         """Return the replacement of a variable: its constant, the value of its removed equation, or
-        the variable that represents its set. In a negated expression only ground values are put in.
+        the variable that represents its set. The value is not put in if it leads back to the
+        variable or is another one under the `with`, and in a negated expression only if it is
+        ground.
         """
         root = self._sets.find(var.name)
         if root is not None:

@@ -161,7 +161,9 @@ class Names:
             self._taken.add(name)
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """Return `term` as it appears in the residual."""
+        """Return `term` as it appears in the residual; comprehensions, which `close` makes ready
+        for it, are returned unchanged.
+        """
         if type(term) is Var:
             term, bindings = apply(term, bindings)
             if type(term) is Var:

@@ -271,7 +271,8 @@ def _put_key(owner: Lens, key: Lens, want: Want, input: Any) -> Iterator[Any]:
 
 def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
     """Return the lens of an array, object or set; a change is applied to its parts one after
-    another, and only to a value with the same keys. It is constant if all parts are.
+    another, for the first `SAMPLES` wanted values, and only to a value with the same keys. It is
+    constant if all parts are.
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:

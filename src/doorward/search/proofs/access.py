@@ -55,7 +55,9 @@ def answer(engine: Engine, question: Question) -> Access:
 
 
 def _answer(engine: Engine, question: Question) -> Access:
-    """Return the values for which the query holds with this engine; `without` is not considered."""
+    """Return the values and conditions with which the query holds with this engine; `without` is
+    not considered.
+    """
     return who_can(
         engine,
         question.query,
@@ -75,7 +77,8 @@ def _refutes(engine: Engine, support: Sequence[Module], body: Body, unknowns: Un
 
 def text(question: Question, access: Access) -> str:
     """Format the answer as text for a terminal: the values and reasons, the conditions, then
-    `nobody else` or the reason why there may be others.
+    `nobody else` (`nobody` without values) or the reason why there may be others, and the number of
+    candidates.
     """
     lines = []
     for grant in access.grants:

@@ -226,7 +226,9 @@ def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -
 
 
 def _repeat(automaton: Automaton, state: int, least: int, most: Any, items: Any) -> int:
-    """Add the moves for `least` to `most` repetitions of `items`; return the last state."""
+    """Add the moves for `least` to `most` repetitions of `items`; return the last state. ValueError
+    for a form that is not supported, and above `MAX_NODES` states.
+    """
     for _ in range(least):
         state = _build(automaton, state, items)
     if most is codes.MAXREPEAT:
