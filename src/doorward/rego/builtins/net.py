@@ -236,7 +236,7 @@ _LAST_PARTS: Final = [f".{number}" for number in range(256)]
 def _v4_texts(first: int, last: int) -> list[str]:
     """The texts of all IPv4 addresses from one to another, each the number of a mapped address."""
     texts: list[str] = []
-    # All of one /24 share what stands before the last part.
+    # All of one /24 share what precedes the last part.
     for start in range(first & ~0xFF, last + 1, 256):
         shared = _text(start)[:-2]
         parts = _LAST_PARTS[max(first - start, 0) : last - start + 1]
