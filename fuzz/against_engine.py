@@ -2,7 +2,8 @@
 
 Asked are the engine (the fast code, and that for strict errors), the server's API, and `doorward
 test` with tests over the rules. OPA's engine has strict errors always: where it says one of
-a built-in, only the strict answer is compared.
+a built-in, only the strict answer is compared. It reads v1 only: of a program in v0 it gets what
+`doorward fmt` makes of it, so that both the meaning of v0 and that of the formatted text are tried.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from doorward.bundles.loader import Loaded
 from doorward.config.configuration import Config
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError
+from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, EvalError, RegoError
 from doorward.rego.queries import Query
+from doorward.rego.shared import Source
+from doorward.rego.tools import format_source
 from doorward.rest.app import Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics
@@ -37,6 +40,7 @@ REPEATS: Final = 6
 """How often OPA is asked again where it differs: what it says may change from run to run."""
 TESTS: Final = "fuzz_test"
 _BUILTIN_ERRORS: Final = frozenset({"eval_builtin_error", "eval_type_error"})
+_DEPRECATED: Final = frozenset(each.name for each in REGISTRY if each.deprecated)
 _OWN_LIMITS: Final = frozenset({"eval_cancel_error", "eval_internal_error", "eval_limit_error"})
 
 
@@ -98,9 +102,23 @@ def _ends_walk(program: Program, difference: Difference) -> bool:
     return conflict and any("walk(" in text for text in program.modules.values())
 
 
+def _in_v1(program: Program) -> dict[str, str]:
+    """The modules of a program in v1; RefusedError if v1 cannot say what one in v0 does."""
+    if not program.v0:
+        return dict(program.modules)
+    try:
+        return {
+            name: format_source(Source(name, text), v0=True, target="v1", removed=_DEPRECATED)
+            for name, text in program.modules.items()
+        }
+    except RegoError as error:
+        raise RefusedError(f"v0: {error.diagnostics[0].code}") from None
+
+
 def _message(program: Program, opa: OpaEngine) -> str:
     """What OPA says to a program that it refuses."""
-    answer = opa.ask({"modules": program.modules, "data": program.data, "query": "x := 1"}) or {}
+    question = {"modules": _in_v1(program), "data": program.data, "query": "x := 1"}
+    answer = opa.ask(question) or {}
     return str(answer.get("error", {}).get("message", ""))
 
 
@@ -125,7 +143,7 @@ _NOT_COMPARED: Final[dict[str, Callable[[Program, str], bool]]] = {
 
 def _engine(program: Program) -> Engine | Outcome:
     try:
-        engine = Engine(program.modules, program.data)
+        engine = Engine(program.modules, program.data, v0=program.v0)
         engine.check_data()
     except RegoError as error:
         return "error", error.diagnostics[0].code
@@ -135,7 +153,7 @@ def _engine(program: Program) -> Engine | Outcome:
 
 
 def _opa(program: Program, opa: OpaEngine, query: str, given: Any) -> Outcome:
-    question = {"modules": program.modules, "data": program.data, "query": query}
+    question = {"modules": _in_v1(program), "data": program.data, "query": query}
     if given is not MISSING:
         question["input"] = given
     answer = opa.ask(question)
@@ -196,7 +214,7 @@ def _same(got: Outcome, want: Outcome) -> bool:
 
 def _by_server(program: Program, engine: Engine, opa: OpaEngine) -> Iterator[Difference]:
     paths = {query: query.replace(".", "/") for query in program.queries if _is_path(query)}
-    if not paths:
+    if not paths or program.v0:
         return
     pdp = PDP(build(Loaded(dict(program.modules), program.data)))
     try:

@@ -4,7 +4,8 @@
                           [--policies FOLDER ...]
 
 Half of the programs are mutations of real policies: those of this repository, or of the folders
-that are given; a quarter have the shapes of `fuzz/shapes.py`. Prints every difference, with the
+that are given; a quarter have the shapes of `fuzz/shapes.py`. One of eight is written as v0, of
+which OPA's engine gets the formatted text in v1. Prints every difference, with the
 program made as small as it can be; the exit code is 1 if there was one. The engine is downloaded
 where it is not here yet (`fuzz/opa_engine.py`).
 """
@@ -12,13 +13,19 @@ where it is not here yet (`fuzz/opa_engine.py`).
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from doorward.rego import RegoError
+from doorward.rego.shared import Source
+from doorward.rego.tools import format_source
 from fuzz import shapes
 from fuzz.against_engine import compare, with_tests
 from fuzz.campaign import campaign, finished
@@ -32,16 +39,42 @@ __all__ = ["program_of"]
 
 
 def program_of(seed: str, policies: Sequence[Policies]) -> Program:
-    """The program of a seed."""
+    """The program of a seed: in v0 with a rule of its grammar or, of the others, one of eight."""
     random = Random(seed)
+    program = _random_program(seed, random, policies)
+    if random.random() < 0.125:
+        program = _in_v0(program)
+    if program.v0:
+        # Queries of v1 may need imports in v0: only documents are asked for.
+        paths = [query for query in program.queries if _PATH.fullmatch(query)]
+        return replace(program, queries=paths or ["data"])
+    return with_tests(program)
+
+
+_PATH: Final = re.compile(r"data(\.[a-z]\w*)*", re.ASCII)
+
+
+def _random_program(seed: str, random: Random, policies: Sequence[Policies]) -> Program:
     if policies and random.random() < 0.5:
-        return with_tests(random.choice(policies).program(random))
+        return random.choice(policies).program(random)
     if random.random() < 0.5:
-        return with_tests(shapes.generate(seed))
-    number = 0
-    while (program := generate(f"{seed}-{number}")).v0:
-        number += 1  # OPA's engine is asked in v1 only
-    return with_tests(shadow(program, random) if random.random() < 0.5 else program)
+        return shapes.generate(seed)
+    program = generate(seed)
+    return shadow(program, random) if random.random() < 0.5 else program
+
+
+def _in_v0(program: Program) -> Program:
+    """The program written as v0; itself if v0 cannot say what it does."""
+    if program.v0:
+        return program
+    try:
+        modules = {
+            name: format_source(Source(name, text), target="v0")
+            for name, text in program.modules.items()
+        }
+    except RegoError:
+        return program
+    return replace(program, modules=modules, v0=True)
 
 
 def main() -> int:

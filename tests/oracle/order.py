@@ -71,7 +71,7 @@ def variables(node: Node, *, closures: bool = False, keys: bool = True) -> Itera
     elif isinstance(node, Expr):
         below = iter([node.term, *(part for item in node.withs for part in _with_parts(item))])
     else:
-        below = children(node)
+        below = iter(children(node))
     for child in below:
         yield from variables(child, closures=closures, keys=keys)
 

@@ -246,8 +246,8 @@ def ready_equations(
     in which they become ready. If both sides are known, the left is the value, as in OPA, so that
     its error is not hidden by an undefined right side. The caller adds the variables that a pair
     binds to `bound` before it asks for the next. A variable that only a set or key with itself in
-    it would bind never has a value (`x = {x}`): then that side is given as a value, which it is
-    not. AssertionError for an unsafe equation.
+    it would bind never has a value (`x = {x}`, `[x] = input[{y}]`): then the side with that set or
+    key is given as a value, which it is not. AssertionError for an unsafe equation.
     """
     waiting = list(equations(left, right))
     while waiting:
@@ -256,12 +256,19 @@ def ready_equations(
             itself = (p for p in waiting if not all(isinstance(side, Var) for side in p))
             pair = next(itself, None)
             assert pair is not None, "unsafe equation"
-            a, b = pair if isinstance(pair[0], Var) else (pair[1], pair[0])
+            a, b = sorted(pair, key=_lack_of_value)
         else:
             a, b = pair
             a, b = (b, a) if is_known(a, bound, outer, arity) else (a, b)
         waiting.remove(pair)
         yield a, b
+
+
+def _lack_of_value(term: Term) -> int:
+    """Return 0 for a variable, 1 for an array or object of variables, 2 for any other term: how
+    surely a term of an equation that nothing binds is the one that never has a value.
+    """
+    return 0 if isinstance(term, Var) else 1 if isinstance(term, Array | Object) else 2
 
 
 def is_folder(root: RuleNode, term: Term) -> bool:
