@@ -230,7 +230,8 @@ def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None
 
 
 def _to_metadata(value: Value) -> Any:
-    """Return a value as `Struct` takes it: numbers as doubles, sets as sorted lists, keys as texts.
+    """Return a value in the form that `Struct` takes: numbers as doubles, sets as sorted lists,
+    keys as texts.
 
     Raise OverflowError for a number beyond the range of a double.
     """

@@ -558,7 +558,9 @@ class _SharedErrors:
                 fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def write(self, text: str) -> int:
-        """Write a text as `write_bytes` does; return its number of characters."""
+        """Write a text in UTF-8 to standard error, with `?` for lone surrogates; blocks while
+        another process or thread writes. Return its number of characters.
+        """
         self.write_bytes(text.encode("utf-8", errors="replace"))
         return len(text)
 

@@ -32,8 +32,8 @@ _REQUESTS: Final = (
 def why_undecided(decider: Decider, options: InputOptions | None = None) -> str:
     """Return `""` if a policy allows or denies one of the trial requests: to list containers and to
     create one, with and without a user. Otherwise the reason why it decides none. If the decider
-    fails, its error is the reason, and no further request is tried. `options` are those of the
-    inputs, as for `to_input`.
+    fails, its error is the reason, and no further request is tried. `options` are those by
+    which the inputs are made, None for the defaults.
     """
     reason = ""
     for request in _REQUESTS:

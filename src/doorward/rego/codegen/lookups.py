@@ -54,8 +54,8 @@ def lookup_path(
 ) -> Operand:
     """Write the code of `base[a][b]…`, with tests that each step is defined, and return the value.
     Constant names in sequence are one step. For an open operand a loop is written, and code that is
-    written afterwards runs in it. `lookup`: the runtime function for a step, as `lookup_in` returns
-    it.
+    written afterwards runs in it. `lookup` names the runtime function for a step: `lookup_data` in
+    `data`, otherwise `lookup`.
     """
     n = 0
     while n < len(operands):
@@ -80,8 +80,8 @@ def lookup_names(
     state: FunctionState, base: Operand, names: Sequence[str], lookup: str = "lookup"
 ) -> Operand:
     """Write `base[name]…` with a test that it is defined, and return the value. Objects on the way
-    that were read before are not read again. `lookup`: the runtime function for a step, as
-    `lookup_in` returns it.
+    that were read before are not read again. `lookup` names the runtime function for a step:
+    `lookup_data` in `data`, otherwise `lookup`.
     """
     code = state.code.bind_temp(base.code)
     key = (state.temps.original(code.id), *names)
@@ -95,8 +95,9 @@ def lookup_names(
 def read(
     state: FunctionState, base: ast.Name, names: Sequence[str], lookup: str = "lookup"
 ) -> ast.Name:
-    """Write `base[name]…` without a test; return the name, which may be UNDEFINED. `lookup`: the
-    runtime function for a step where Python's own lookup does not do, as `lookup_in` returns it.
+    """Write `base[name]…` without a test; return the variable, whose value may be UNDEFINED.
+    `lookup` names the runtime function for a step where Python's own lookup does not do:
+    `lookup_data` in `data`, otherwise `lookup`.
     """
     base, names = state.reads.nearest(base, names)
     getter = state.reads.getter(base)
@@ -132,8 +133,8 @@ def lookup_item(
     state: FunctionState, base: Operand, operand: Term, lookup: str = "lookup"
 ) -> Operand:
     """Write `base[operand]` with a test that it is defined, and return it. For an open operand,
-    write a loop that binds it to each key; code written after this runs in it. `lookup`: the
-    runtime function for the step, as `lookup_in` returns it.
+    write a loop that binds it to each key; code written after this runs in it. `lookup` names the
+    runtime function for the step: `lookup_data` in `data`, otherwise `lookup`.
     """
     if is_open(state, operand):
         return _loop(state, base, operand)

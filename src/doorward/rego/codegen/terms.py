@@ -135,8 +135,8 @@ def terms(state: FunctionState, terms: Sequence[Term]) -> list[Operand]:
 
 
 def key(state: FunctionState, operand: Operand) -> ast.expr:
-    """Return code for a value as a dict key or set member, as `to_key` returns it; for a text it is
-    the value itself.
+    """Return code for a value in its form as a dict key or set member: that which `to_key` returns
+    for it, the value itself for a text.
     """
     if operand.is_constant:
         constant = to_key(operand.value)

@@ -71,7 +71,8 @@ class Reach:
 
     def _document(self, path: Path, bindings: Bindings | None) -> bool:
         """Return True if the document at a path, or a rule that can be reached through it, may
-        reach an unknown, or if the caller disabled inlining there. `bindings` as for `term`.
+        reach an unknown, or if the caller disabled inlining there. `bindings` is None inside a
+        rule.
         """
         search = self._search
         head = path[0]
@@ -111,7 +112,7 @@ class Reach:
     def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
         """Return True if an expression may reach an unknown. An expression with `with` always
         counts, and a built-in that is not pure counts unless `nondeterministic`; the latter also
-        adds "world" to `search.consulted`. `bindings` as for `term`.
+        adds "world" to `search.consulted`. `bindings` is None inside a rule.
         """
         if expr.withs:
             return True
@@ -236,7 +237,7 @@ class _Walk:
 
     def _end(self, plugged: Path, node: Node | None) -> Solutions:
         """Unify the document at the end of the path with the result, or save the equation if it is
-        unknown. `node` as for `_step`.
+        unknown. `node` is the rule at the path, None if there is none.
         """
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):

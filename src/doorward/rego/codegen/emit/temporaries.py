@@ -58,9 +58,7 @@ class Temporaries:
         return self.fresh(f"_{text}" if is_name else "")
 
     def fresh_shared(self, wish: str = "") -> str:
-        """Return a new name, chosen from `wish` as `fresh` does, that inner functions may assign
-        too.
-        """
+        """Return a new name, that of `fresh`, and let inner functions assign it too."""
         name = self.fresh(wish)
         self.share(name)
         return name
