@@ -11,6 +11,7 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.metadata import MAX_NODES
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
+from doorward.rego.values import to_json
 
 
 def module(text: str) -> Module:
@@ -80,6 +81,54 @@ def test_fields_have_opas_forms() -> None:
         ],
         "compile": {"unknowns": ["input.x"], "mask_rule": "mask"},
     }
+
+
+@pytest.mark.parametrize(
+    ("yaml", "json"),
+    [
+        ("2001-1-2", '"2001-01-02T00:00:00Z"'),
+        ("0000-02-29", '"0000-02-29T00:00:00Z"'),
+        ("2001-1-2T3:4:5Z", '"2001-01-02T03:04:05Z"'),
+        ("2001-1-2 3:4:5", '"2001-01-02T03:04:05Z"'),
+        ("2001-1-2t3:4:5.120000000001+01:00", '"2001-01-02T03:04:05.12+01:00"'),
+        ("2001-1-2T03:04:05+00:00", '"2001-01-02T03:04:05Z"'),
+        ("2001-02-29", '"2001-02-29"'),
+        ("2001-13-2", '"2001-13-2"'),
+        ("2001-1-2T24:4:5Z", '"2001-1-2T24:4:5Z"'),
+        ("2001-1-2T3:4:5", '"2001-1-2T3:4:5"'),
+        ("2001-1-2 3:4:5Z", '"2001-1-2 3:4:5Z"'),
+        ("1e6", "1e+06"),
+        ("1234567.5", "1.2345675e+06"),
+        ("-2.5e-7", "-2.5e-07"),
+        ("123456.5", "123456.5"),
+        ("100.0", "100"),
+        ("-0.0", "-0"),
+        ("0.0001", "0.0001"),
+        ("0.00001", "1e-05"),
+        ("1_000.5", "1000.5"),
+        ("1e400", '"1e400"'),
+        ("._5", '"._5"'),
+        ("+abc", '"+abc"'),
+        ("0x1f", "31"),
+        ("017", "15"),
+        ("!!float 3", "3"),
+        ("!!int '3'", "3"),
+        ("!!str 1", '"1"'),
+        ("!foo bar", '"bar"'),
+        ("!!binary 4pyT", '"\u2713"'),
+        ("{<<: [{a: 1}, {a: 2, b: 3}]}", '{"a":1,"b":3}'),
+        ("{? a, ? b}", '{"a":null,"b":null}'),
+    ],
+)
+def test_custom_values_are_those_of_opas_yaml(yaml: str, json: str) -> None:
+    custom = fields(f"custom: {{x: {yaml}}}")["custom"]
+    assert isinstance(custom, dict)
+    assert to_json(custom["x"]) == json
+
+
+def test_what_is_written_precedes_what_is_merged() -> None:
+    assert fields("title: a\n<<: {title: b, description: c}") == {"title": "a", "description": "c"}
+    assert fields("<<: {<<: {title: a}}") == {"title": "a"}
 
 
 def test_empty_fields_say_nothing() -> None:
@@ -184,6 +233,26 @@ def test_annotations_are_read_only_when_asked_for() -> None:
         ("title: !!binary x", "3: yaml: !!binary value contains invalid base64 data"),
         ("title: \x07", "3: yaml: control characters are not allowed"),
         ("compile: {unknowns: ['1']}", '2: invalid unknowns element "1": expected ref but got 1'),
+        ("custom: {x: !!int a}", "3: yaml: cannot decode !!str `a` as a !!int"),
+        ("custom: {x: !!bool '3'}", "3: yaml: cannot decode !!int `3` as a !!bool"),
+        ("custom: {<<: 1}", "3: yaml: map merge requires map or sequence of maps as the value"),
+        ("custom: {<<: [1]}", "3: yaml: map merge requires map or sequence of maps as the value"),
+        ("custom: {[~, 1e3, '2']: 3}", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal "
+         "!!seq into string"),
+        ("custom: {x: {[~, 1e3, '2']: 3}}", '3: yaml: invalid map key: []interface '
+         '{}{interface {}(nil), 1000, "2"}'),
+        ("custom: {x: {{b: true, a: [x]}: 3}}", '3: yaml: invalid map key: map[string]interface '
+         '{}{"a":[]interface {}{"x"}, "b":true}'),
+        ("custom: {x: {{1: 2}: 3}}", "3: yaml: invalid map key: map[interface {}]interface "
+         "{}{1:2}"),
+        ("custom: {x: {1: a}}", "2: invalid map key type(s): "),
+        ("schemas: [{input: {1: a}}]", '2: invalid schema declaration for path "input"'),
+        ("custom: {x: {y: {true: 3}}}", "2: object member name must be a string"),
+        ("schemas: [{input: {y: {true: 3}}}]", "2: invalid schema definition: object member name "
+         "must be a string"),
+        ("related_resources: [{1: a}]", "2: invalid related-resource definition "
+         "map[%!s(int=1):a]: invalid map key type(s): "),
+        (f"custom: {{x: {'[' * 12_000}{']' * 12_000}}}", "3: yaml: exceeded max depth"),
         ("compile: {mask_rule: '[]'}", '2: invalid mask_rule annotation type "[]": string'),
     ],
 )  # fmt: skip
