@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -11,6 +12,7 @@ from tests.growth import grows
 from tests.rego.builtins.calls import invoke
 
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import yaml as go_yaml
 from doorward.rego.values import Value, to_json
 
 marshal = partial(invoke, "yaml.marshal")
@@ -39,6 +41,13 @@ unmarshal = partial(invoke, "yaml.unmarshal")
         ('"\\UFFFFFFFF"', None),
         ('"\\uDC80"', None),
         ('{"\\uD83D\\uDE00": 1}', None),
+        ("a: ! 1", '{"a":"1"}'),
+        ("é: [\t1,\t2,\n\t3]", '{"é":[1,2,3]}'),
+        ("é: a\n  b\n\n  c", '{"é":"a b\\nc"}'),
+        ("é: a\n  \tb\n", '{"é":"a b"}'),
+        ("é: a # c\nb: c#d", '{"b":"c#d","é":"a"}'),
+        ("é: a\n---\nb", '{"é":"a"}'),
+        ("é\r\nb\n\x85b", '"é b\\nb"'),
     ],
 )
 def test_reading(text: str, value: str | None) -> None:
@@ -47,6 +56,26 @@ def test_reading(text: str, value: str | None) -> None:
             unmarshal(text)
     else:
         assert to_json(unmarshal(text)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a\n b: c", "line 2: mapping values are not allowed in this context"),
+        ("- a\nb: c", "line 1: did not find expected '-' indicator"),
+        ("a: 1\n- b", "line 1: did not find expected key"),
+        ("%YAML 1.3\n---\na", "found incompatible YAML document"),
+        ("? {a: [1, ~]}\n: 2", 'invalid map key: map[interface {}]interface {}{"a":[]interface {}'
+         "{1, interface {}(nil)}}"),
+        ("é: a\n\tb", "line 2: found a tab character that violates indentation"),
+        ("%YAML! 1.1\n---\na", "found unexpected non-alphabetical character"),
+        ("%FOO 1\n---\na", "found unknown directive name"),
+        ("% x\n---\na", "could not find expected directive name"),
+    ],
+)  # fmt: skip
+def test_errors_have_the_words_of_opas_library(text: str, message: str) -> None:
+    with pytest.raises(BuiltinError, match=f"^yaml: {re.escape(message)}$"):
+        unmarshal(text)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +125,14 @@ def test_aliases_that_multiply_are_refused() -> None:
     )
     with pytest.raises(BuiltinError, match="excessive aliasing"):
         unmarshal(bomb)
+
+
+def test_more_values_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go_yaml, "MAX_NODES", 200)
+    text = f"a: &a [{'1,' * 50}]\nb: [*a, *a"
+    assert isinstance(go_yaml.unmarshal(f"{text}]", max_text=200), dict)
+    with pytest.raises(LimitError, match="document has more than 200 values"):
+        go_yaml.unmarshal(f"{text}, *a]", max_text=200)
 
 
 def test_long_and_deep_texts_are_refused() -> None:

@@ -115,6 +115,7 @@ def test_fields_have_opas_forms() -> None:
         ("!!int '3'", "3"),
         ("!!str 1", '"1"'),
         ("!foo bar", '"bar"'),
+        ("! 1", "1"),
         ("!!binary 4pyT", '"\u2713"'),
         ("{<<: [{a: 1}, {a: 2, b: 3}]}", '{"a":1,"b":3}'),
         ("{? a, ? b}", '{"a":null,"b":null}'),
