@@ -21,6 +21,7 @@ from doorward.rego.builtins.gqlparser.documents import (
     from_schema,
     query_text,
     schema_text,
+    unexpected_string,
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import LONG, Context
@@ -213,6 +214,7 @@ def _parser_options(parse: Callable[..., Any]) -> dict[str, Any]:
 
 _INVALID: Final = ("Invalid character", "Invalid number", "Unterminated", "Unexpected character")
 _NAMED: Final = re.compile(r"(Name|Int|Float|String|BlockString) ['\"](.*?)['\"]", re.DOTALL)
+_FOUND: Final = re.compile(r"(, found \w+) ['\"].*", re.DOTALL)
 _WORD: Final = re.compile(r"Expected '(\w+)'")
 _PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
 
@@ -222,6 +224,8 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
     and column. The result is a LimitError if the parser stopped at a limit. Returns the error; does
     not raise it.
     """
+    from graphql import Lexer, Source  # loaded by now
+
     text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
     if text.startswith(("Document contains more than", "Document is nested too deeply")):
         return LimitError(f"GraphQL: {text}")
@@ -234,14 +238,13 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
     elif text.startswith("Unexpected variable"):
         text = "Unexpected $"
     elif text.startswith("Unexpected description"):
-        match = re.compile(r'"([^"]*)"').match(source, offset)
-        text = f'Unexpected String "{match[1] if match else ""}"'
+        text = unexpected_string(Lexer(Source(source[offset:])).advance())
     elif here in {"}", ")"} and source[:offset].rstrip().endswith(("{", "(")):
         text = f"expected at least one definition, found {here}"
-    text = _WORD.sub(r'Expected "\1"', text)
+    text = _WORD.sub(r'Expected "\1"', _FOUND.sub(r"\1", text))
     text = _NAMED.sub(lambda m: f'{m[1]} "{m[2]}"', _PUNCTUATION.sub(r"\1", text))
-    if "String " in text and here == '"':
-        column += 1
+    if "String" in text and here == '"':
+        column += 3 if source.startswith('"""', offset) else 1
     return BuiltinError(f"{text} in GraphQL string at location {where.line}:{column}")
 
 

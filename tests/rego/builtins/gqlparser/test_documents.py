@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import Any
@@ -42,6 +43,30 @@ extend type Q { g: Int }
 extend schema @d
 extend union U = T
 """
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ('"d" query { x }', 'Unexpected String "d" in GraphQL string at location 1:2'),
+        ('"a\\"b" query { x }', 'Unexpected String "a\\"b" in GraphQL string at location 1:2'),
+        ('"a\\"b" { x }', 'Unexpected String "a\\"b" in GraphQL string at location 1:2'),
+        ('"" { x }', "Unexpected String in GraphQL string at location 1:2"),
+        ('"""d""" { x }', 'Unexpected BlockString "d" in GraphQL string at location 1:4'),
+        ('"""d""" mutation { x }', 'Unexpected BlockString "d" in GraphQL string at location 1:4'),
+        ('\n "d" fragment F on Q { x }', 'Unexpected String "d" in GraphQL string at location 2:3'),
+        ('query("d" $a: Int) { x }', "Expected $, found String in GraphQL string at location 1:8"),
+        ("query($a: Int = $b) { x }", "Unexpected $ in GraphQL string at location 1:17"),
+        ('{ x "a" }', "Expected Name, found String in GraphQL string at location 1:6"),
+        ('{ x """a""" }', "Expected Name, found BlockString in GraphQL string at location 1:8"),
+        ("query Q 1 { x }", "Expected {, found Int in GraphQL string at location 1:9"),
+        ("query ($a b) { x }", "Expected :, found Name in GraphQL string at location 1:11"),
+    ],
+)
+def test_what_is_not_a_query_is_refused_in_opas_words(query: str, problem: str) -> None:
+    with pytest.raises(BuiltinError, match=f"^{re.escape(problem)}$"):
+        parse_query(query)
+    assert is_valid(query, "type Query { x: Int }") is False
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,14 @@ from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.json import quote
 from doorward.rego.values import Key, Value, kind_name
 
-__all__ = ["Object", "from_query", "from_schema", "query_text", "schema_text"]
+__all__ = [
+    "Object",
+    "from_query",
+    "from_schema",
+    "query_text",
+    "schema_text",
+    "unexpected_string",
+]
 
 Object = dict[Key, Value]
 
@@ -53,11 +60,12 @@ def _description(node: Any) -> str:
 
 def from_query(document: Any) -> Object:
     """Convert graphql-core's document of a query to an object with `Operations` and `Fragments`, as
-    OPA shows it. BuiltinError if the document defines types.
+    OPA shows it. BuiltinError if the document defines types, or describes something.
     """
     operations: list[Value] = []
     fragments: list[Value] = []
     for node in document.definitions:
+        _refuse_description(node)
         if node.kind == "operation_definition":
             operations.append(_operation(node))
         elif node.kind == "fragment_definition":
@@ -67,8 +75,35 @@ def from_query(document: Any) -> Object:
     return _without_empty_lists([("Operations", operations), ("Fragments", fragments)])
 
 
+def _refuse_description(node: Any) -> None:
+    """Raise BuiltinError, in the words of OPA's library, if a definition or variable of a query has
+    a description: graphql-core reads it, OPA does not.
+    """
+    text = getattr(node, "description", None)  # releases before 3.3 have none there
+    if text is None:
+        return
+    token = text.loc.start_token
+    problem = unexpected_string(token)
+    if node.kind == "variable_definition":
+        problem = f"Expected $, found {problem.split()[1]}"
+    column = token.column + (3 if text.block else 1)  # OPA's library counts the quotes
+    raise BuiltinError(f"{problem} in GraphQL string at location {token.line}:{column}")
+
+
+def unexpected_string(token: Any) -> str:
+    """Return the problem that OPA's library has with a string, a token of graphql-core, where none
+    may be.
+    """
+    shown = f" {quote(token.value)}" if token.value else ""
+    return f"Unexpected {token.kind.value}{shown}"
+
+
 def _operation(node: Any) -> Object:
-    """The object of a query, mutation or subscription; empty lists are left out."""
+    """The object of a query, mutation or subscription; empty lists are left out. BuiltinError if a
+    variable has a description.
+    """
+    for variable in node.variable_definitions or ():
+        _refuse_description(variable)
     return _without_empty_lists(
         [
             ("Operation", node.operation.value),
