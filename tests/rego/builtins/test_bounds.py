@@ -85,6 +85,8 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("json.marshal_with_options", [[[["a"]] * 300_000], {"indent": " " * 64}], "longer than"),
     ("yaml.unmarshal", ["[" + "1, " * 100_000 + "]"], "longer than"),
     ("regex.is_valid", [LONG], "longer than"),
+    ("sprintf", ["%s%s", ["a" * (1 << 23), "b" * ((1 << 23) + 1)]], "longer than"),
+    ("strings.render_template", ["{{print .s .s .s}}", {"s": "a" * (1 << 23)}], "longer than"),
 ]
 
 
@@ -156,6 +158,8 @@ def test_a_large_pattern_that_is_constant_refuses_long_texts_only() -> None:
     assert query.value("a" * 1000) is False
     with pytest.raises(EvalError, match=r"eval_limit_error: regex\.match: text is longer"):
         query.value("a" * (1 << 20))
+    with pytest.raises(LimitError, match="text is longer"):
+        invoke("regex.replace", "a" * (1 << 20), "(a|b){1000}c", "")
 
 
 @pytest.mark.parametrize("empty", [{}, {"": "-"}])

@@ -64,6 +64,13 @@ def test_nesting_is_bounded_where_it_is_read() -> None:
         call("json.is_valid", "[" * 200_000)
 
 
+def test_deep_json_is_valid_as_in_opa() -> None:
+    assert call("json.is_valid", "[" * 2000 + "]" * 2000) is True
+    assert call("json.is_valid", "[" * 2000 + "]" * 2000 + " ") is True
+    assert call("json.is_valid", "[" * 2000 + "]" * 2000 + "]") is False
+    assert call("json.is_valid", "[" * 4000) is False
+
+
 def test_a_query_object_holds_strings_only() -> None:
     assert call("urlquery.encode_object", {"b": make_set(["2", "1"]), "a": "é"}) == (
         "a=%C3%A9&b=1&b=2"

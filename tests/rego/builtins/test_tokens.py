@@ -187,6 +187,28 @@ def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
         assert len(tokens) <= 10
 
 
+def test_threads_that_fill_the_cache_at_the_same_time_drop_entries_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = VerifiedTokens(capacity=4)
+    for name in "ab":
+        tokens.put((name,), name)
+
+    class Overtaken:
+        """A lock that another thread gets first, which adds an entry."""
+
+        def __enter__(self) -> None:
+            monkeypatch.undo()
+            tokens.put(("c",), "c")
+
+        def __exit__(self, *_raised: object) -> None:
+            """Nothing is held."""
+
+    monkeypatch.setattr(tokens, "_lock", Overtaken())
+    tokens.put(("d",), "d")
+    assert len(tokens) == 4
+
+
 def test_very_long_and_deeply_nested_tokens_are_refused() -> None:
     with pytest.raises(LimitError, match="longer than"):
         REGISTRY["io.jwt.decode"].call("a" * (1024 * 1024 + 1))

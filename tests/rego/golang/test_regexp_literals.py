@@ -62,6 +62,8 @@ def test_what_is_cut_off_is_no_literal(pattern: str) -> None:
 @example("a$", "a\n")
 @example("^a.*", "a\nb")
 @example(".*b", "a\nb")
+@example("^ab??$", "ab")
+@example("^ab??$", "abb")
 def test_they_say_what_re2_says(pattern: str, value: str) -> None:
     options = re2.Options()
     options.log_errors = False
@@ -84,6 +86,7 @@ def test_they_say_what_re2_says(pattern: str, value: str) -> None:
         ("^/people/?$", "/people/", "/people/1"),
         ("admin", "an admin", "a guest"),
         ("", "", None),
+        ("^ab??$", "ab", "abb"),
     ],
 )
 def test_common_patterns_are_of_this_kind(pattern: str, yes: str, no: str | None) -> None:

@@ -226,7 +226,7 @@ def _is_whole(octets: bytes) -> bool:
 
 
 _TOKENS: Final = re.compile(
-    r'("(?:[^"\\]|\\.)*+":)|((?:"(?:[^"\\]|\\.)*+"?|[^\s\[\]{},:"]++),?)|([\[{])|([\]}],?)|[,:]'
+    r'("(?:[^"\\]|\\.)*+":)|((?:"(?:[^"\\]|\\.)*+"?|[^\s\[\]{},:"]++),?)|([\[{])|([\]}],?)'
 )
 """Matches a key, a scalar, or an opening or closing bracket, with the comma after it."""
 
@@ -258,8 +258,6 @@ def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str
             elif opening:
                 line += step
                 width += len(step)
-            elif token == ":":
-                token = ": "
             out.append(token)
             if most is not None:
                 space += width

@@ -109,15 +109,6 @@ class Pattern:
         for name, number in compiled.NamedCapturingGroups():
             self.names[number] = name.decode()
 
-    def search(self, data: bytes, start: int) -> Spans | None:
-        """Return the spans of the first match from byte `start` on, and of its groups; None if
-        there is none. LimitError for a text that is too long for the pattern.
-        """
-        if len(data) > self.max_bytes:
-            raise _too_long(self.max_bytes)
-        spans: Spans = self._match(_ANYWHERE, data, start, len(data))
-        return None if spans[0] == _NOWHERE else spans
-
     def every(
         self, data: bytes, limit: int, check: Callable[[], None] = lambda: None
     ) -> Iterator[Spans]:

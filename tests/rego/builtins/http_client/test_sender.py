@@ -220,6 +220,12 @@ def test_a_redirect_stays_within_the_allowed_hosts(base: str, sender: HTTPXSende
         sender.send(request, None)
 
 
+def test_a_host_that_is_not_allowed_is_not_asked(sender: HTTPXSender) -> None:
+    request = HTTPRequest("GET", "http://b.example/", allowed_hosts=frozenset({"a.example"}))
+    with pytest.raises(SendError, match=r"unallowed host: b\.example"):
+        sender.send(request, None)
+
+
 def test_redirects_end(base: str, sender: HTTPXSender) -> None:
     url = f"{base}/redirect?to=" * 12 + "/"
     with pytest.raises(SendError, match="stopped after 10 redirects"):

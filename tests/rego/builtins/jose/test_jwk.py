@@ -191,6 +191,12 @@ def test_coordinates_have_the_length_of_their_curve(octets: bytes) -> None:
         verification_keys(json.dumps(longer))
 
 
+def test_a_point_that_is_not_on_its_curve_is_no_key() -> None:
+    point = public(P256)
+    with pytest.raises(BuiltinError, match="invalid elliptic curve key"):
+        verification_keys(json.dumps({**point, "y": point["x"]}))
+
+
 @pytest.mark.parametrize("n", ["AQ", "Ag", "Dw"])
 def test_a_modulus_of_no_key_verifies_nothing_and_hides_no_other(n: str) -> None:
     keys = {"keys": [{"kty": "RSA", "n": n, "e": "AQAB"}, public(RSA_JWK)]}

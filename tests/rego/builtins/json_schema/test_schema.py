@@ -76,6 +76,13 @@ def findings(document: Value, schema: Value) -> list[tuple[str, str]]:
             [("x", "invalid_type")],
         ),
         ('"x"', {"type": "integer", "pattern": "^y"}, [("(Root)", "invalid_type")]),
+        ("[]", {"contains": {"type": "string"}}, [("(Root)", "contains")]),
+        ("1", {"allOf": [{"type": "number"}, {"minimum": 0}]}, []),
+        ("1", {"dependencies": {"a": ["b"]}}, []),
+        ('{"a": 1, "b": 1}', {"dependencies": {"a": ["b"]}}, []),
+        ("[1]", {"items": [{"type": "number"}], "additionalItems": False}, []),
+        ("[1, 2]", {"items": [{"type": "number"}], "additionalItems": True}, []),
+        ("[[1, [2.0]], [1.0, [2]]]", {"uniqueItems": True}, [("(Root)", "unique")]),
         (
             '"x"',
             {"allOf": [{"maxLength": 0}, {"pattern": "^y"}]},

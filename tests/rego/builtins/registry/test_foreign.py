@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from asyncio import CancelledError
 from collections.abc import Callable
@@ -219,6 +220,19 @@ def test_registries_join_unless_they_differ() -> None:
     two.builtin("acme.one", returns=types.number)(lambda: 2)
     with pytest.raises(ValueError, match=r"built-in `acme\.one` is declared twice"):
         Registry(one, two)
+
+
+def test_what_c_code_raises_has_no_line() -> None:
+    with pytest.raises(EvalError) as caught:
+        ask(math.sqrt).value(-1)
+    assert caught.value.message == "acme.f: the built-in raised ValueError"
+    assert caught.value.diagnostics[0].hint == f"ValueError: {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_foreign_code_does_not_stop_what_a_signal_raises(error: type[BaseException]) -> None:
+    with pytest.raises(error), foreign_code():
+        raise error
 
 
 def test_foreign_code_raises_one_kind_of_error() -> None:

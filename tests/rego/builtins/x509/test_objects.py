@@ -25,6 +25,7 @@ from tests.rego.builtins.x509.test_certificates import (
 )
 
 from doorward.rego.builtins.x509.der import Element, read
+from doorward.rego.builtins.x509.objects import certificate_fields
 from doorward.rego.builtins.x509.private_keys import MAX_KEY
 from doorward.rego.errors import BuiltinError, LimitError
 
@@ -65,6 +66,12 @@ def test_a_version_that_is_none_is_refused(number: int) -> None:
     with pytest.raises(BuiltinError, match="malformed certificate"):
         parsed(octets)
     assert verify(pem(octets), leaf(issuer="root")) == [False, []]
+
+
+def test_a_certificate_without_content_is_malformed() -> None:
+    empty = tlv(0x30, tlv(0x30), tlv(0x30))
+    with pytest.raises(ValueError, match="malformed certificate"):
+        certificate_fields(empty)
 
 
 def test_a_version_that_nobody_uses_verifies_nothing() -> None:

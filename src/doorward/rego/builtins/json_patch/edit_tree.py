@@ -206,11 +206,7 @@ class _Node:
         return self.fresh[0]
 
     def _render(self) -> Value:
-        """Build the value after the edits, of this node and the nodes below; an unchanged node
-        gives its original.
-        """
-        if self.parts is None:
-            return self.original
+        """Build the value after the edits, of this node, which has parts, and the nodes below."""
         parts = self.parts.copy()
         if self.has_nodes:
             items = enumerate(parts) if isinstance(parts, list) else self.parts.items()
