@@ -151,7 +151,7 @@ REPEATING := tests/rego/engine/test_properties.py tests/rego/codegen/test_isolat
 	tests/rego/analysis/test_golden_errors.py::test_modules_and_queries_compile_or_fail_as_in_opa
 
 MEASURED := $(BIN)/coverage run --parallel-mode --source=src/doorward/rego,src/doorward/transport/http2 \
-	-m pytest -q -p no:cacheprovider
+	-m pytest -q -p tests.measured -p no:cacheprovider
 
 # Two processes: the suites of others, and our own tests.
 coverage: $(STAMP)
