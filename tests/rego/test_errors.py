@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import CompileError, Engine
+from doorward.rego.errors import Diagnostic, render
+from doorward.rego.source import Source, Span
 
 
 def error(query: str) -> CompileError:
@@ -17,6 +19,13 @@ def test_an_error_without_a_place_has_no_snippet() -> None:
     empty = error("# nothing")
     assert str(empty) == "1 error occurred: rego_compile_error: empty query cannot be compiled"
     assert empty.render() == "rego_compile_error: empty query cannot be compiled"
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_error_in_a_text_without_code_has_no_snippet(text: str) -> None:
+    end = Span(Source("a.rego", text), len(text), len(text), 1, 1)
+    problem = Diagnostic("rego_parse_error", "unexpected eof token", end)
+    assert render(problem) == "a.rego:1:1: rego_parse_error: unexpected eof token"
 
 
 def test_details_stand_below_the_snippet() -> None:
@@ -69,7 +78,7 @@ def test_an_error_at_the_end_of_a_text_shows_the_last_line(text: str, shown: lis
     assert lines == shown
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n"])
+@pytest.mark.parametrize("text", ["", "\n \n"])
 def test_an_error_without_a_line_names_its_file(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"a.rego": text})

@@ -276,7 +276,7 @@ class Query:
         """
         if input is not UNDEFINED:
             input = from_python(input, "input")
-        if (tracer := gettrace()) is not None:
+        if (tracer := gettrace()) is not None:  # pragma: no cover - coverage.py is off in it
             # A debugger is to stop in a rule, not where its code is generated.
             settrace(None)
             try:

@@ -81,6 +81,12 @@ def test_input_given_as_a_rego_term() -> None:
     assert query.results(parse_term('{"a": {1, 2}}')) == [{"n": 2}]
 
 
+def test_rules_and_base_data_are_members_of_data() -> None:
+    rules = Engine({"a.rego": "package a\n\nq := 1\n"}, {"b": 2})
+    assert rules.prepare("{k | some k, _ in data}").value() == {"a", "b"}
+    assert rules.prepare("count([v | some v in data])").value() == 2
+
+
 def test_value_of_several_expressions_is_refused() -> None:
     with pytest.raises(ValueError, match="several expressions"):
         Engine().prepare("x := 1; y := 2").value()

@@ -27,6 +27,8 @@ IMPORTS = "import future.keywords.and\nimport future.keywords.not\nimport future
         ("input.x == 1 and input.y == 2", {"x": 1, "y": 2}, True),
         ("input.x == 1 and not input.y == 2", {"x": 1, "y": 2}, UNDEFINED),
         ("some x in input.xs; x > 1 or x == 0", {"xs": [1, 0]}, True),
+        ("and({1, 2}, {2, 3}) == {2}", {}, True),
+        ("(input.x == 1 or input.y == 2) and input.z", {"y": 2, "z": True}, True),
         ("{ some x in input.xs; x > 1 } or { some y in input.ys; y > 1 }", {"ys": [2]}, True),
     ],
 )

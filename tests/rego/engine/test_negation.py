@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from doorward.rego import UNDEFINED, CompileError, Engine
+from doorward.rego import UNDEFINED, CompileError, Engine, Environment
 from doorward.rego.errors import EvalError
 
 pytestmark = pytest.mark.long
@@ -108,6 +108,7 @@ CONSTRUCTS: Final[dict[str, str]] = {
 
 WITHS: Final = ("", ' with input as {"a": "x", "xs": ["x"]}', " with input.a as input.b")
 
+
 INPUTS: Final[list[Any]] = [
     {},
     {"a": 1, "b": 1, "n": 1, "m": 3, "xs": [1, 2], "o": {"1": 1}, "p": {}},
@@ -126,6 +127,16 @@ def answer(engine: Engine, value: Any, rule: str = "p", *, strict: bool = False)
         return engine.prepare(f"data.t.{rule}", strict_builtin_errors=strict).value(value)
     except EvalError as error:
         return error.code, error.diagnostics[0].message
+
+
+def test_what_always_has_a_value_is_never_negated() -> None:
+    printed: list[str] = []
+    environment = Environment(on_print=lambda text, _span: printed.append(text))
+    rules = 'package t\n\np if not print("a")\n\nq if not $"{input.x}"\n'
+    engine = Engine({"t.rego": rules}, environment=environment)
+    assert answer(engine, {}) is UNDEFINED
+    assert printed == ["a"]
+    assert answer(engine, {}, "q") is UNDEFINED
 
 
 def rule(construct: str, name: str, *steps: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import Engine, explain
+from doorward.rego.explanation.trail import MAX_LOCATIONS
 from doorward.rego.shared import Trail, trail_of
 
 POLICY = """package authz
@@ -69,6 +70,19 @@ def test_a_credential_in_a_policy_is_not_shown() -> None:
     token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     given = {"method": "POST", "role": "writer", "token": token}
     assert "eyJ" not in str(trail("data.authz.allow", given))
+
+
+def test_no_more_locations_are_listed_than_the_limit_allows() -> None:
+    rules = "\n".join(f"p contains {n} if input.x" for n in range(MAX_LOCATIONS + 9))
+    shared = "\nq if { r; s }\n\nr if t\n\ns if t\n\nt if input.x\n"
+    engine = Engine({"p.rego": f"package a\n\n{rules}{shared}"})
+
+    def answered(query: str) -> list[int]:
+        locations = trail_of(explain(engine, query, {"x": True}).recorder).answered
+        return [location.row - MAX_LOCATIONS - 9 for location in locations]
+
+    assert len(answered("data.a.p")) == MAX_LOCATIONS
+    assert answered("data.a.q") == [3, 5, 9, 7]
 
 
 def test_an_answer_that_does_not_refuse_has_no_failed_condition() -> None:

@@ -241,6 +241,18 @@ def test_an_entry_takes_its_place_unless_it_is_gone(
     assert set(os.listdir(path)) == {f"{name * 64}.saved" for name in left}
 
 
+def test_entries_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = SavedFolder(path, max_bytes=160)
+
+    def refuse(name: str, **_options: Any) -> None:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    for letter in "abcd":
+        folder.write(letter * 64, b"x" * 20)
+    assert set(os.listdir(path)) == {f"{letter * 64}.saved" for letter in "abcd"}
+
+
 def test_other_files_are_left_alone(path: Path) -> None:
     path.mkdir(parents=True, mode=0o700)
     others = ("notes.txt", "c" * 64, f"{NAME}.tar", "d" * 63 + ".saved")

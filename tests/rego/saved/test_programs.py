@@ -102,6 +102,20 @@ def test_all_that_an_engine_offers_works_on_a_restored_program(options: Options)
     assert traced.value(INPUTS[0]) is True
 
 
+def test_the_texts_of_a_restored_program_are_not_parsed(options: Options) -> None:
+    restored = saved({"a.rego": POLICY}, options)
+    assert isinstance(restored.modules, ParsedLater)
+    assert restored.texts == {"a.rego": POLICY}
+    assert restored.modules._parsed is None
+
+
+def test_exact_code_is_not_saved(tmp_path: Path) -> None:
+    programs = SavedPrograms(SavedFolder(tmp_path / "saved"), with_code=True)
+    policies = compile({"a.rego": POLICY})
+    assert not programs.write("a" * 64, policies.program, policies.code.exact(), None)
+    assert programs.write("a" * 64, policies.program, policies.code, None)
+
+
 def test_a_restored_program_is_evaluated_partially_as_it_is_written(options: Options) -> None:
     # The order of a residual is that of the text, not that in which `y` is bound first.
     policy = (

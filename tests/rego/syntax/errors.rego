@@ -300,3 +300,11 @@ p if { f({1: x + 1, 3: 4 5}) }
 ---
 p if { "\u12zz" }
 ### 3:8: illegal string literal: "\u12zz"
+---
+import future.keywords.and
+p if { (input.a and input.b input.c) }
+### 4:29: expected ) to close parenthesized group
+---
+import future.keywords.or
+p if { (input.a or (input.b or input.c) }
+### 4:41: expected ) to close parenthesized group

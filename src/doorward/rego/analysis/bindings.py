@@ -18,14 +18,11 @@ from doorward.base.records import mutable
 from doorward.rego.analysis.variables import ROOTS, part_vars, term_vars
 from doorward.rego.syntax.nodes import (
     Array,
-    ArrayComprehension,
     Call,
     Object,
-    ObjectComprehension,
     Ref,
     Scalar,
     Set,
-    SetComprehension,
     TemplateString,
     Term,
     Var,
@@ -116,7 +113,7 @@ class Binding:
                     if not isinstance(inner, str):
                         self.need(part_vars(inner, closures=False))
                         self.closure(part_vars(inner))
-            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+            case _:  # a comprehension
                 self.closure(term_vars(term))
 
     def closure(self, variables: Iterable[Var]) -> None:

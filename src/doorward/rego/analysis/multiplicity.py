@@ -165,8 +165,6 @@ def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
     if is_ground(term):
         return True
     match term:
-        case Scalar():
-            return True
         case Var(name):
             return name in bound or name in ROOTS
         case Ref(head, args):

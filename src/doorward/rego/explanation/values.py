@@ -94,9 +94,10 @@ def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
 def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
     """Yield the generated variables of a negated call with the operands they stand for."""
     for each in expr.before:
-        match each.term:
-            case Call(_, (Var(name), term)):
-                yield name, term
+        assert isinstance(each.term, Call)
+        local, term = each.term.args
+        assert isinstance(local, Var)
+        yield local.name, term
 
 
 def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:

@@ -78,7 +78,7 @@ class _Composite:
             return answer
 
     def _terms(self) -> Iterable[Term]:
-        raise NotImplementedError
+        raise AssertionError("each kind of literal has its own")
 
 
 @record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from doorward.base.records import replace
@@ -172,7 +174,7 @@ class Bodies:
                     return body, True
             cursor.restore(state)
             self._no_bodies.add(start)
-        expr = self._parse_group(start) or self._parse_plain(start)
+        expr = self._parse_group_or(self._parse_plain, start)
         if expr is None:
             return None
         in_logical = not left or cursor.kind in LOGICAL
@@ -181,11 +183,17 @@ class Bodies:
             return None
         return (expr,), False
 
+    def _parse_group_or(self, other: Callable[[int], Expr | None], start: int) -> Expr | None:
+        """Parse a group, or with `other` what begins without one."""
+        before = len(self.cursor.errors)
+        expr = self._parse_group(start)
+        return other(start) if expr is None and len(self.cursor.errors) == before else expr
+
     def _parse_group(self, start: int) -> Expr | None:
         """group = "(" disjunction ")"
 
         None, with the cursor back at the parenthesis and no error, if it does not enclose `and` or
-        `or`: then it begins a term.
+        `or`: then it begins a term. None after recording an error if it does, and is not closed.
         """
         cursor = self.cursor
         if (
@@ -197,11 +205,12 @@ class Bodies:
         begin, state = cursor.token.start, cursor.save()
         cursor.scan()
         operand = self._parse_logical(cursor.token.start, ("or", "and"), left=True)
-        if operand is not None and cursor.kind == ")":
-            expr = operand[0][0]
+        if operand is not None and isinstance((expr := operand[0][0]).term, And | Or):
+            if cursor.kind != ")":
+                cursor.error("expected ) to close parenthesized group")
+                return None
             cursor.scan()
-            ends = cursor.token.newline or cursor.kind not in AFTER_TERM
-            if isinstance(expr.term, And | Or) and ends:
+            if cursor.token.newline or cursor.kind not in AFTER_TERM:
                 return replace(expr, span=cursor.since(start))
         cursor.restore(state)
         self._no_bodies.add(begin)
@@ -251,7 +260,7 @@ class Bodies:
                 cursor.illegal(f"illegal negation of '{cursor.kind}'")
                 return None
             begin = cursor.token.start
-            expr = self._parse_group(begin) or self._parse_expr_literal(begin, negated=False)
+            expr = self._parse_group_or(partial(self._parse_expr_literal, negated=False), begin)
             body = None if expr is None else (expr,)
         if body is None:
             return None
