@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import REGISTRY
+from doorward.rego import REGISTRY, all_diagnostics
 from doorward.rego.all_diagnostics import find_errors
 from doorward.rego.analysis.passes import CheckOptions
 from doorward.rego.shared import Source
@@ -80,6 +80,13 @@ def test_strict_errors_are_found_where_everything_could_be_read() -> None:
     unused = "package a\n\nimport data.lib\n\np := 1\n"
     assert errors(unused, strict=True) == ["a3: import data.lib unused"]
     assert errors(unused + "\nq := )\n", strict=True)[0].startswith("a7: unexpected )")
+
+
+def test_the_search_goes_on_for_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "package a\n\np := x\n\nq := startswith(1, 2)\n"
+    assert [each[:2] for each in errors(text)] == ["a3", "a5"]
+    monkeypatch.setattr(all_diagnostics, "MAX_ROUNDS", 1)
+    assert [each[:2] for each in errors(text)] == ["a3"]
 
 
 def test_what_is_in_order_has_no_errors() -> None:

@@ -19,6 +19,7 @@ NAMES = [
     ("p if { x := 1; x := 2 }", "3:16 var x assigned above"),
     ("p if { some x; some x }", "3:16 var x declared above"),
     ("p if { x == 1; x := 2 }", "3:16 var x referenced above"),
+    ("p if { f(1); f := 2 }\nf(x) := x", "3:14 var f referenced above"),
     ("p if { some x, y; input[x] }", "3:8 declared var y unused"),
     ("p if { every x in [1] { x := 2 } }", "3:25 var x declared above"),
     ("p if { every x in [1] { true } }", "3:25 declared var x unused"),

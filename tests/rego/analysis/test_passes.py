@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
+from doorward.rego.analysis import passes
 from doorward.rego.analysis.passes import PASSES, CheckOptions, Program, check, resolved_modules
 from doorward.rego.builtins.registry.signature import any_, string
+from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import to_rego
@@ -421,6 +423,36 @@ def test_a_check_keeps_modules_with_their_names_resolved_and_bodies_as_written()
     again = check(list(modules.values()), REGISTRY, CheckOptions(), before=program)
     assert resolved_modules(again)[0] is resolved_modules(program)[0]
     assert [expr.span.row for expr in again.modules[0].rules[0].body] == [5, 4]
+
+
+def test_where_no_module_is_unchanged_all_are_checked() -> None:
+    def program(number: int, before: Program | None = None) -> Program:
+        module = parse_module(Source("a.rego", f"package a\n\np := {number}\n"))
+        return check([module], REGISTRY, CheckOptions(), before=before)
+
+    first = program(1)
+    second = program(2, first)
+    assert second.modules[0] is not first.modules[0]
+    assert second.known == {}
+
+
+def test_a_module_too_deep_to_be_checked_with_others_is_checked_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"a.rego": "package a\n\np := 1\n", "b.rego": "package b\n\nq := 1\n"}
+    modules = {name: parse_module(Source(name, text)) for name, text in texts.items()}
+    first = check(list(modules.values()), REGISTRY, CheckOptions())
+    modules["b.rego"] = parse_module(Source("b.rego", "package b\n\nq := data.a.p\n"))
+
+    def nest(program: Program) -> list[Diagnostic]:
+        if program.known:
+            raise RecursionError
+        return []
+
+    monkeypatch.setattr(passes, "PASSES", (nest, *passes.PASSES))
+    again = check(list(modules.values()), REGISTRY, CheckOptions(), before=first)
+    assert again.modules[0] is not first.modules[0]
+    assert [module.span.file for module in again.modules] == ["a.rego", "b.rego"]
 
 
 def test_a_new_function_leaves_unchanged_modules_as_they_are() -> None:

@@ -19,6 +19,7 @@ from doorward.rego.syntax.parser import parse_module
         ("p := lib.q", "eq"),
         ("p := [count([1])]", "count"),
         ("p := {x | some x in [1]}", "eq"),
+        ("p := {q: 1 | true}", "eq"),
         ("p if x := 1", "assign eq"),
         ("p if 1 == 1", "eq equal"),
         ("p if input.a", ""),

@@ -42,6 +42,8 @@ TYPES: list[tuple[object, str]] = [
     ({"allOf": [USER, {"properties": {"n": {}}}]}, "object<n: any, name: string>"),
     ({"$ref": "#/$defs/u", "$defs": {"u": USER}}, "object<name: string>"),
     ({"anyOf": [{"type": "string"}], **USER}, "any<string, object<name: string>>"),
+    ({"anyOf": [{"type": "string"}], "type": "object"}, "string"),
+    ({"anyOf": [{"type": "string"}], "type": "number"}, "string"),
     ({"allOf": [{}]}, "any"),
     ({"allOf": [{"type": "string"}, {"type": "string", "minLength": 1}]}, "string"),
     ({"allOf": [{"items": [{}]}, {"items": [{}, {"type": "number"}]}]}, "array<any, number>"),

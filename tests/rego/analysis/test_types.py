@@ -60,6 +60,18 @@ ACCEPTED = [
 ]
 
 
+def test_an_index_of_minus_zero_is_that_of_the_first_item() -> None:
+    assert Engine().prepare("[1, 2][-0]").value() == 1
+    with pytest.raises(CompileError, match="undefined ref"):
+        Engine().prepare("[1, 2][-1]")
+
+
+def test_a_part_of_a_parameter_gets_a_type_by_what_it_is_compared_with() -> None:
+    rules = Engine({"t.rego": "package t\n\nf(x, y) if { {[x]} = y }\n"})
+    with pytest.raises(CompileError, match=r"want: \(any, set\[array<\?\?\?>\], boolean\)"):
+        rules.prepare("data.t.f(1, {1})")
+
+
 @pytest.mark.parametrize(("rules", "message"), REFUSED)
 def test_what_can_never_hold_is_refused(rules: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:

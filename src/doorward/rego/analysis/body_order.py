@@ -232,8 +232,6 @@ class _Rebuilding:
         ref = self.term(head.ref)
         key = None if head.key is None else self.term(head.key)
         value = None if head.value is None else self.term(head.value)
-        if ref is head.ref and key is head.key and value is head.value:
-            return head
         return replace(head, ref=ref, key=key, value=value)
 
     def body(self, body: Body) -> Body:

@@ -111,10 +111,6 @@ def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> Objec
     return ObjectType(object_.fields, new)
 
 
-def _no_readers(_path: tuple[Key, ...]) -> tuple[()]:
-    return ()
-
-
 @mutable(eq=False)
 class Globals:
     """The names that every body can use: the built-ins, and those that rules define below `data`.
@@ -126,8 +122,10 @@ class Globals:
     called: frozenset[str] = frozenset()
     rules: TypeNode = field(default_factory=TypeNode)
     signatures: dict[str, Function] = field(default_factory=dict)
-    readers: Callable[[tuple[Key, ...]], Iterable[tuple[Key, ...]]] = _no_readers
-    """The rules that read a document at a path below `data`, or a part of it."""
+    readers: Callable[[tuple[Key, ...]], Iterable[tuple[Key, ...]]] | None = None
+    """The rules that read a document at a path below `data`, or a part of it; None where only
+    built-ins are asked for.
+    """
 
     def with_calls(self, called: frozenset[str]) -> Globals:
         """Return a copy in which more built-ins count as called; it shares all else with this
@@ -180,9 +178,11 @@ class Scope:
         """
         tree = TypeNode()
         documents = [(_document_path(target), target, value) for target, value in replaced]
+        readers = self.globals.readers
+        assert readers is not None  # the types of rules are known
         for path, _, _ in documents:
             if path is not None and path[0] == "data":
-                for reader in self.globals.readers(path[1:]):
+                for reader in readers(path[1:]):
                     tree.put(("data", *reader), any_)
         for path, target, value in documents:
             before = self.reference(target)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from doorward.base.records import replace
-from doorward.rego.numbers import Number
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Annotations,
@@ -204,8 +203,6 @@ def _term(value: Any) -> Term:
         return Object(tuple((_key(k), _term(v)) for k, v in value.items()))
     if isinstance(value, (list, tuple)):
         return Array(tuple(_term(item) for item in value))
-    if isinstance(value, float) and not isinstance(value, Number):
-        return Scalar(Number(repr(value)))
     return Scalar(value)
 
 

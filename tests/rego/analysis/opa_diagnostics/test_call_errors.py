@@ -24,6 +24,8 @@ from doorward.rego.errors import CompileError
         ("p if { x := a(1) + b(2) * c(3); x > d(4) }", "a b c d"),
         ("p if count([c(x) | x := f(1)]) == k(1)", "f c k"),
         ("p := [c(x) | x := f(1); d(x)]", "f d c"),
+        ("p := {c(x): d(x) | x := f(1)}", "f c d"),
+        ("p if count({c(x): d(x) | x := f(1)}) == k(1)", "f c d k"),
         ("p if x := {c(1): [d(y) | y := e(1)]}", "c e d"),
         ("p if not { h({f(1)}) } or g(2)", "f h g"),
         ("p if f([y | y := c(1)], g(2))", "g f"),  # what is in a comprehension is not looked at

@@ -115,6 +115,7 @@ class _Reporter:
                     self.terms(node.key, node.value)
                 case Every() | Not():
                     self.body(node.body)
-                case And() | Or():
+                case _:
+                    assert isinstance(node, And | Or)
                     self.body(node.left)
                     self.body(node.right)
