@@ -364,6 +364,11 @@ def test_builtins_without_an_answer_are_conditions() -> None:
         heard.append(text)
         return True
 
+    @registry.builtin("acme.tell", string, variadic=any_, returns=None)
+    def acme_tell(text: str, *values: Any) -> bool:
+        heard.append((text, *values))
+        return True
+
     def outcome_of(rule: str) -> str:
         return outcome([rule], {"x": 3}, registry=registry)
 
@@ -376,6 +381,30 @@ def test_builtins_without_an_answer_are_conditions() -> None:
         "3: acme.note: invalid argument(s)\n  have: (number)\n  want: (string)"
     )
     assert heard == [(1, 2), (1, 3), "n"]
+    heard.clear()
+    assert outcome_of('p if acme.tell("t")') == "true"
+    assert outcome_of('p if acme.tell("t", 1, input.x)') == "true"
+    assert outcome_of("p if acme.tell(input.x, 1)") == "undefined"
+    assert outcome_of("p if not acme.tell(input.x, 1)") == "true"
+    assert heard == [("t",), ("t", 1, 3)]
+    assert outcome_of("p if acme.tell()") == (
+        "3: acme.tell: too few arguments\n  have: ()\n  want: (string)"
+    )
+    assert outcome_of("p if acme.tell(1, 2)") == (
+        "3: acme.tell: invalid argument(s)\n  have: (number, number)\n  want: (string)"
+    )
+
+
+def test_conditions_that_built_ins_decide_stay_in_residuals() -> None:
+    registry = Registry(REGISTRY)
+    registry.builtin("acme.tell", string, variadic=any_, returns=None)(lambda text, *rest: True)
+    registry.builtin("acme.note", string, returns=None)(lambda text: True)
+    rules = 'package t\n\np if { acme.tell("a", 1); acme.note("b"); acme.tell(input.x, 2) }\n'
+    engine = Engine({"t.rego": rules}, {"x": {"y": 1}}, registry=registry)
+    assert engine.partial("data.t.p").query_texts == ("acme.tell(input.x, 2)",)
+    rules = "package t\n\np if { acme.tell(data.x.y, 2) }\n"
+    use = engine.with_modules({"t.rego": rules}).policies.lowered.data_use([("t", "p")])
+    assert use.values == {("x", "y")}
 
 
 def test_the_chain_of_metadata_leaves_other_packages_out() -> None:

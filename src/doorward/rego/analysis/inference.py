@@ -188,6 +188,11 @@ class Inference:
         if not isinstance(callee, Function):
             return undefined_function(call.operator, expr.span)
         expected: tuple[Type, ...] = callee.args
+        if callee.variadic is not None and len(call.args) < len(expected):
+            have = [self.type(arg, scope) for arg in call.args]
+            return arguments_error(
+                ref_text(call.operator), "too few arguments", have, expected, expr.span
+            )
         if callee.result == UNKNOWN and len(call.args) > len(expected):
             # The function asks another one with an error in it, whose result nobody knows.
             have = [self.type(arg, scope) for arg in call.args]

@@ -67,9 +67,11 @@ than the other factor.
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
     """Return the tests that the operands have the declared kinds, as far as that is not known; []
-    if it is known. None if one test each is not enough, more than `MAX_INLINE` are needed, or an
-    operand to be tested is not a variable.
+    if it is known. None if one test each is not enough, more than `MAX_INLINE` are needed, an
+    operand to be tested is not a variable, or the built-in takes any number of operands.
     """
+    if builtin.signature.variadic is not None:
+        return None
     tests: list[ast.expr] = []
     for type_, operand in zip(builtin.signature.args, operands, strict=True):
         allowed = kinds(type_)

@@ -323,7 +323,8 @@ def _check(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Cal
     if not any(map(kinds, refusal.signature.args)):
         return body
     classes = [_classes(type_) for type_ in refusal.signature.args]
-    arity = len(classes)
+    # The forms for a number of operands take no further ones.
+    arity = len(classes) if refusal.signature.variadic is None else 4
     if context:
         return (
             (_context_1, _context_2)[arity - 1](body, refusal, *classes)
