@@ -267,7 +267,9 @@ _HINTS: Final = {"date": DATES, "moment": MOMENTS, "uuid": MEMBERS}
 
 
 def _first_day(text: str) -> int:
-    """Return the number of the first day whose text does not sort before this text."""
+    """Return the number of the first day whose text does not sort before this text; the number
+    after the last day if there is none.
+    """
     days = range(1, _LAST_DAY + 1)
     return 1 + bisect_left(days, text, key=lambda day: datetime.date.fromordinal(day).isoformat())
 

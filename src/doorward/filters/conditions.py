@@ -116,7 +116,7 @@ Conditions: TypeAlias = tuple[tuple[Condition, ...], ...]
 
 
 def is_always(conditions: Conditions) -> bool:
-    """Return True if the conditions select every row."""
+    """Return True if one of the alternatives has no conditions, so that every row is selected."""
     return any(not body for body in conditions)
 
 

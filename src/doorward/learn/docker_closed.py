@@ -93,7 +93,7 @@ def why_closed(setting: Setting, value: str) -> str:
 
 
 def ports_of(value: str) -> tuple[int, int]:
-    """Return the first and last port of `first-last`; ValueError for other texts."""
+    """Return the first and last port of `first-last`; ValueError if these are not two numbers."""
     first, _, last = value.partition("-")
     return int(first), int(last)
 

@@ -102,7 +102,10 @@ class Suite:
         schemas: Schemas | None = None,
         saved: SavedPrograms | None = None,
     ) -> None:
-        """`saved`: where compiled policies are kept between runs."""
+        """Compile the policies and find the tests in them. CompileError if they do not compile, or
+        if a rule is at a path where the data has a value. `saved`: where compiled policies are kept
+        between runs.
+        """
         self.output: list[str] = []
         """The text that the current test has printed."""
         self.tried: dict[tuple[str, ...], None] = {}

@@ -124,8 +124,8 @@ def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
 
 
 def _sides(expr: Expr) -> list[tuple[Term, Term]]:
-    """Return the two sides of `a == b` or `a = b` in both orders; [] for other expressions, and if
-    it is negated or has `with`.
+    """Return the two sides of `a == b` or `a = b` in both orders; [] for other expressions, for
+    negated ones, and for ones with `with` or with steps to run first (`expr.before`).
     """
     call = expr.term
     if expr.negated or expr.withs or expr.before or not isinstance(call, Call):

@@ -200,9 +200,9 @@ def read_for_rounds(state: FunctionState, rule: Rule) -> None:
 
 
 def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
-    """Return the document and the constant names that `ref` reads without evaluating a rule, such
-    as `("input", "user")`; () for other references. Rules that only rename a path of the input are
-    followed.
+    """Return the document and the names, up to the first key that is not constant, that `ref` reads
+    without evaluating a rule, such as `("input", "user")`; () for other references and for a bare
+    `input`. Rules that only rename a path of the input are followed.
     """
     if not isinstance(ref.head, Var):
         return ()

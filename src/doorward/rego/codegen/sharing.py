@@ -311,8 +311,8 @@ _COMPUTED: Final = frozenset({"mul"})
 
 
 def _operand(constant: Term) -> Operand:
-    """Return an operand for a constant of a group, of which only the kind is known: a string or
-    number, or an array or set of strings.
+    """Return an operand for a constant of a group, of which only the kind is known: a string, an
+    integer, or an array or set of strings.
     """
     match constant:
         case Scalar(value):
