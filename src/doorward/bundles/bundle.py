@@ -366,7 +366,7 @@ def _remove_ignored(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
 
 
 class _Reader:
-    """Reads the files of one local bundle, the manifest first."""
+    """Reads the files of one local bundle, the manifest first, and makes a `Bundle` of them."""
 
     def __init__(self, path: str, members: Sequence[Member], timers: Timers, *, v0: bool) -> None:
         self.path = path

@@ -63,7 +63,7 @@ def question(
 
 
 class _Connection(HTTPConnection):
-    """HTTP over a Unix socket."""
+    """An HTTP connection to the measured server over its Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=_WITHIN)

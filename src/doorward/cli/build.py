@@ -50,7 +50,7 @@ class _BuildError(Exception):
 
 @record
 class _Parts:
-    """The parts of a bundle."""
+    """The parts of the bundle that `doorward build` writes."""
 
     modules: Mapping[str, str]
     data: dict[Key, Value]

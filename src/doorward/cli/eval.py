@@ -55,7 +55,7 @@ _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "dis
 
 @record
 class _Request:
-    """The options of one call."""
+    """The options of one call of `doorward eval`."""
 
     query: str
     sources: Sources

@@ -41,7 +41,7 @@ class _RefusedResult(Exception):
 
 @record
 class _Request:
-    """The options of reading and writing."""
+    """The options of one call of `doorward fmt`."""
 
     v0: bool
     target: Target

@@ -69,7 +69,9 @@ def rewrite_subcommand(
 
 
 class _Words:
-    """The words of one command line, read from left to right."""
+    """Reads the words of one command line from left to right, and rewrites its flags in click's
+    form.
+    """
 
     def __init__(self, command: click.Command, ctx: click.Context, words: Sequence[str]) -> None:
         self.ctx = ctx

@@ -58,7 +58,7 @@ _BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_go
 
 @record
 class _Request:
-    """The options of a run."""
+    """The options of one call of `doorward test`."""
 
     style: str
     verbose: bool

@@ -50,7 +50,7 @@ _CACHE: Final = {"type": "object", "properties": {"max_num_entries": {"type": "i
 
 @record
 class CacheOptions:
-    """The size and lifetime of a cache."""
+    """`caching`: the sizes of the caches of `http.send` and of verified tokens."""
 
     response_bytes: int = option(
         f"{_RESPONSES}.max_size_bytes",

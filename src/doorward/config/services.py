@@ -592,7 +592,7 @@ def _seconds(value: int) -> float:
 
 @record
 class Service:
-    """The options of one service."""
+    """The options of one service under `services`: its URL, credentials and headers."""
 
     name: str
     url: str = option(
@@ -777,7 +777,7 @@ def _algorithm(value: str) -> str:
 
 @record
 class _KeyBlock:
-    """One of `keys`."""
+    """One key under `keys`, as the file declares it."""
 
     name: str
     key: str = option(

@@ -117,8 +117,8 @@ class _EventStream(StreamingResponse):
 
 
 class Console:
-    """The pages of one decision point. Responses come from this process and, where there are
-    several workers, from the others.
+    """The web console of one decision point: answers the requests of its pages. Answers come from
+    this process and, where there are several workers, from the others.
     """
 
     def __init__(

@@ -28,7 +28,9 @@ LONGEST: Final = 200
 
 
 class AuditTail:
-    """Follows one file; thread-safe. Decisions are numbered in the order of their lines."""
+    """Follows the audit log of the Docker plugin, for the list of decisions; thread-safe. Decisions
+    are numbered in the order of their lines.
+    """
 
     def __init__(self, path: str, *, start: int = 0) -> None:
         """`start`: the number before the first line, as of a `Ring`."""

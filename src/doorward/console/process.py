@@ -27,8 +27,8 @@ __all__ = ["Process"]
 
 
 class Process:
-    """The answers of one process; thread-safe. Without a decision point (`pdp`, `ring` None) most
-    are None.
+    """Answers the console's questions about one process; thread-safe. Without a decision point
+    (`pdp`, `ring` None) most answers are None.
     """
 
     def __init__(

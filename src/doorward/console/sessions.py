@@ -40,7 +40,7 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """The sessions that one worker began; thread-safe."""
+    """The login sessions of the console that one worker began; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -26,7 +26,7 @@ class ServiceError(Exception):
 
 @record
 class Answer:
-    """A complete response."""
+    """The complete response of a service to a request."""
 
     status: int
     headers: Mapping[str, str]

@@ -124,7 +124,7 @@ class EcrAuth(httpx.Auth):
 
 
 class AwsKeyChain:
-    """The keys of the first source that has any, cached; thread-safe."""
+    """Gives the AWS keys of the first source that has any, and caches them; thread-safe."""
 
     def __init__(
         self, options: AwsSigning, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic

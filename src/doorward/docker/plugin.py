@@ -72,7 +72,7 @@ _MAX_PROBE: Final = 64
 
 
 class Response(NamedTuple):
-    """Status and body."""
+    """The response to a call of the plugin: HTTP status and JSON body."""
 
     status: int
     body: bytes
@@ -155,7 +155,9 @@ class PluginOptions:
 
 
 class Plugin:
-    """One authorization plugin. Safe in any number of threads."""
+    """The authorization plugin: answers the Docker daemon's calls, and decides the requests that a
+    proxy has read. Safe in any number of threads.
+    """
 
     def __init__(
         self,

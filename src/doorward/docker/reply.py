@@ -23,8 +23,8 @@ ADMIN: Final = "admin"
 
 
 class Verdict(NamedTuple):
-    """The answer and its reason. `rule` names the rule of a policy, or the part of the plugin, that
-    decided.
+    """The plugin's decision on a request, with its reason. `rule` names the rule of a policy, or
+    the part of the plugin, that decided.
 
     `decided` is false where no policy decided.
     """

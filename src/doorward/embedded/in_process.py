@@ -119,7 +119,7 @@ def from_modules(
 
 
 class DecisionPoint:
-    """Policies, data, a decision log and a watch over files, in this process.
+    """A decision point in this process: policies, data, a decision log and a watch over files.
 
     Safe in any number of threads. `close` ends the watch and writes out the log; a context manager
     calls it at the end.

@@ -35,7 +35,7 @@ _EDGE: Final = Edge("http-check", "a check failed")
 
 @record
 class HttpOptions:
-    """Options of reading and deciding requests."""
+    """The options by which the adapters for HTTP frameworks read and decide requests."""
 
     path: str = "envoy/authz/allow"
     """The document that decides."""

@@ -365,13 +365,13 @@ class PolicyBackend:
         """Return None: other backends authenticate users."""
 
     async def aauthenticate(self, request: Any, **_credentials: Any) -> None:
-        """Return None, like `authenticate`."""
+        """Return None: other backends authenticate users."""
 
     def get_user(self, user_id: Any) -> None:
         """Return None: other backends load users."""
 
     async def aget_user(self, user_id: Any) -> None:
-        """Return None, like `get_user`."""
+        """Return None: other backends load users."""
 
     def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
         """Return True if the user is active and the policy allows `perm`, on `obj` unless it is
@@ -510,12 +510,16 @@ class PolicyAdminMixin:
     # Changes
 
     def get_changelist_formset(self, request: Any, **options: Any) -> Any:
-        """Return the formset of an editable list, guarded by `_guard_formset`."""
+        """Return the formset of an editable list, in which the fields of rows that the user may not
+        change are disabled, and deletion of those that the user may not delete.
+        """
         formset = super().get_changelist_formset(request, **options)  # type: ignore[misc]
         return self._guard_formset(formset, request)
 
     def get_formset(self, request: Any, obj: Any = None, **options: Any) -> Any:
-        """Return the formset of an inline, guarded by `_guard_formset`."""
+        """Return the formset of an inline, in which the fields of rows that the user may not change
+        are disabled, and deletion of those that the user may not delete.
+        """
         formset = super().get_formset(request, obj, **options)  # type: ignore[misc]
         return self._guard_formset(formset, request)
 
@@ -545,7 +549,9 @@ class PolicyAdminMixin:
         return Guarded
 
     def get_actions(self, request: Any) -> dict[str, Any]:
-        """Return the actions, each guarded by `_guard_action`."""
+        """Return the actions, each of which raises PermissionDenied, before it runs, unless each
+        selected row allows all of its permissions.
+        """
         actions = super().get_actions(request)  # type: ignore[misc]
         return {name: (self._guard_action(run), *rest) for name, (run, *rest) in actions.items()}
 

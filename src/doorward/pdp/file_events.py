@@ -43,8 +43,9 @@ _EVENT: Final = struct.Struct("iIII")
 
 
 class FileEvents:
-    """One inotify instance: call `watch`, then `wait`. Only `wake` may be called from another
-    thread. The constructor raises OSError if the system has no inotify or refuses another instance.
+    """Waits for changes of files by the kernel's events, with one inotify instance: call `watch`,
+    then `wait`. Only `wake` may be called from another thread. The constructor raises OSError if
+    the system has no inotify or refuses another instance.
     """
 
     def __init__(self) -> None:

@@ -165,7 +165,9 @@ class _Keys:
         self._thread.join(5.0)
 
     def miss(self) -> None:
-        """Fetch now, unless the last fetch began less than `MISS_QUIET` seconds ago."""
+        """Let the thread fetch the keys now, unless the last fetch began less than `MISS_QUIET`
+        seconds ago.
+        """
         if self._clock.now() - self._fetched >= MISS_QUIET:
             self._wake.set()
 

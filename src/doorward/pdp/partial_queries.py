@@ -23,7 +23,9 @@ LONGEST: Final = 1_024
 
 
 class PartialQueries:
-    """A cache that is emptied when it is full; safe in any number of threads."""
+    """A cache of prepared partial queries that is emptied when it is full; safe in any number of
+    threads.
+    """
 
     __slots__ = ("_prepared",)
 

@@ -84,7 +84,9 @@ class Tee:
 
 
 class PDP:
-    """Policies, data and a decision log behind one function. Safe in any number of threads."""
+    """A decision point: decides by the active snapshot of policies and data, and passes decisions
+    to the decision log. Safe in any number of threads.
+    """
 
     def __init__(
         self,

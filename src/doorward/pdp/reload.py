@@ -460,8 +460,8 @@ def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
 
 
 class _Turns:
-    """How many threads read files now, and the switch interval before the first of them started;
-    shared by all watchers of the process.
+    """The number of threads that read files now, and the switch interval before the first of them
+    started; shared by all watchers of the process.
     """
 
     lock = threading.Lock()

@@ -134,7 +134,8 @@ class Recorded:
 
         def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
             """Check the constraints on known claims, without their key; call the original for other
-            tokens.
+            tokens. EvaluationAborted, with `missing` set, if the log has no time, or another key
+            verified the token.
             """
             claims = self._claims.get(jwt) if isinstance(jwt, str) else None
             if not self._has_time and not (isinstance(constraints, dict) and "time" in constraints):
@@ -162,7 +163,9 @@ class Recorded:
         """
 
         def verify(context: Any, jwt: Value, key: Value) -> Any:
-            """Call the original built-in for tokens that the log has."""
+            """Call the original built-in for tokens that the log has. EvaluationAborted, with
+            `missing` set, for one of which it has only the claims.
+            """
             if isinstance(jwt, str) and jwt in self._claims:
                 raise self._lacking("the signed token, which a built-in verifies (only its claims)")
             return original.call(context, jwt, key)

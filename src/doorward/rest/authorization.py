@@ -33,8 +33,8 @@ Authentication = Literal["off", "token", "tls"]
 
 @record
 class Access:
-    """How clients are authenticated (`--authentication`), and if the system policy decides on each
-    request (`--authorization`).
+    """The options of access to the API: how clients are authenticated (`--authentication`), and if
+    the system policy decides on each request (`--authorization`).
     """
 
     authentication: Authentication = "off"

@@ -86,7 +86,7 @@ class _CandidatesError(Exception):
 
 
 class _Search:
-    """One search; all its decisions see one snapshot."""
+    """One AuthZEN search for permitted entities; all its decisions see one snapshot."""
 
     def __init__(
         self, pdp: PDP, options: Authzen, kind: str, request: dict[Key, Value], input: Value

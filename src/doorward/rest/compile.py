@@ -32,7 +32,7 @@ _TYPE: Final = "CompileRequestV1"
 
 @record
 class _Request:
-    """The fields of a compile request."""
+    """The fields of a request for residual queries (POST /v1/compile)."""
 
     query: str
     input: Value | Undefined

@@ -84,7 +84,9 @@ Pages: TypeAlias = Callable[[Request, tuple[str, ...]], Awaitable[Response]]
 
 
 class Service:
-    """What all requests of a server share: decision point, configuration, threads, memory."""
+    """The parts that all requests of a server share: decision point, configuration, threads,
+    memory.
+    """
 
     def __init__(
         self,

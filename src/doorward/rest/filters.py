@@ -86,7 +86,7 @@ class _Refused(Exception):
 
 @record
 class _Request:
-    """The fields of a filter request."""
+    """The fields of a request for a filter of rows (POST /v1/compile/PATH)."""
 
     input: Value | Undefined
     unknowns: tuple[str, ...] | None

@@ -63,7 +63,9 @@ class RemoteClient:
 
 
 class AskingProcess:
-    """The parent's side of the process. Not thread-safe."""
+    """The process that sends requests to services for the parent of the workers, as the parent sees
+    it. Not thread-safe.
+    """
 
     def __init__(self, prepare: Callable[[], object] = lambda: None) -> None:
         """`prepare` is called first in the new process, to close descriptors of the parent."""

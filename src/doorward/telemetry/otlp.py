@@ -21,7 +21,7 @@ INFO: Final = 9
 
 
 class Record(NamedTuple):
-    """One record of a log."""
+    """A log record to be sent by OTLP."""
 
     time_ns: int
     body: str

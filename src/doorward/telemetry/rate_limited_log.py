@@ -19,7 +19,9 @@ MAX_REASONS: Final = 1_000
 
 
 class RateLimitedLog:
-    """Decides if a line may be written now; safe in any number of threads."""
+    """Decides if a log line may be written now: one for each reason in an interval. Safe in any
+    number of threads.
+    """
 
     def __init__(self, interval: float = INTERVAL) -> None:
         self._interval = interval

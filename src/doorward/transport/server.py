@@ -37,7 +37,7 @@ that finds it closing."""
 
 @record
 class ServerOptions:
-    """Bounds of a server."""
+    """The options of an HTTP/2 server: its limits, and when its loop counts as stuck."""
 
     limits: Limits = field(default_factory=Limits)
     stuck_after: float = 60.0
@@ -187,7 +187,7 @@ class _Protocol(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """True if kept bytes wait for this connection's turn."""
+        """True if kept bytes wait for this connection's turn, and answers can be sent."""
         return self._may_write and len(self._unread) > 0
 
     def read_piece(self) -> int:

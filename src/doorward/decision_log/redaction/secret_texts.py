@@ -24,7 +24,9 @@ _MOST: Final = 1_000
 
 
 class SecretTexts:
-    """The texts at some paths of the data, in their JSON form. Safe in any number of threads."""
+    """Removes the answers of built-ins that contain a secret from events; secrets are the texts at
+    some paths of the data. Safe in any number of threads.
+    """
 
     def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
         self._paths = tuple(paths)

@@ -26,7 +26,7 @@ MANY_REQUESTS: Final = (
 
 @mutable
 class _Build:
-    """A build, as far as its command was read."""
+    """The query of a `docker build`, which the setters of its options fill in."""
 
     query: dict[str, str | list[str]] = field(
         default_factory=lambda: {"dockerfile": "Dockerfile", "version": "1"}

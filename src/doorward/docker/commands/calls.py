@@ -120,7 +120,9 @@ def _create(words: Sequence[str], command: str) -> Call:
 
 @mutable
 class _Read:
-    """The options of one of the short commands."""
+    """The query and the JSON body of a short `docker` command, which the setters of its options
+    fill in.
+    """
 
     query: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] = field(default_factory=dict)

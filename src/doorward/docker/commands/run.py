@@ -32,7 +32,9 @@ _MOST_PORTS: Final = 1_000
 
 @mutable
 class Container:
-    """A container to create, as far as its command was read."""
+    """The container that `docker run` or `docker create` makes: name, platform and request body,
+    which the setters of the options fill in.
+    """
 
     name: str = ""
     platform: str = ""

@@ -125,7 +125,9 @@ def accepts_writes(url: _Url) -> bool:
 
 
 class RemotePdp:
-    """Asks one URL. Safe in any number of threads."""
+    """The decision point at a URL, which the plugin asks over HTTP or a Unix socket. Safe in any
+    number of threads.
+    """
 
     def __init__(
         self, url: str, *, deadline: float = DEADLINE, context: ssl.SSLContext | None = None

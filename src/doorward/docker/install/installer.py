@@ -47,7 +47,9 @@ _TRIALS: Final = 5
 
 @record
 class Installation:
-    """The parts to install, and their paths."""
+    """The options of an installation of the Docker plugin, and the parts that they describe: its
+    daemon, the configuration file and the service.
+    """
 
     name: str = "doorward"
     url: str = ""

@@ -200,7 +200,9 @@ WantedBy=multi-user.target
 
 @record
 class Systemd:
-    """Two units in `folder`, by the plugin's name."""
+    """The supervisor of the plugin by systemd: a socket unit and a service unit in `folder`, named
+    after the plugin.
+    """
 
     name: str
     socket: str
@@ -345,7 +347,9 @@ def _message(line: str) -> str:
 
 @record
 class Process:
-    """A process in a session of its own, known by a file with its number."""
+    """The supervisor of the plugin without systemd: a process in a session of its own, known by a
+    file with its number in `folder`.
+    """
 
     name: str
     socket: str

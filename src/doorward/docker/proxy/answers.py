@@ -119,7 +119,9 @@ def editor(action: str, view: View) -> Edit | None:
         return None
 
     def edit(content: bytes) -> bytes:
-        """Return an answer of the daemon filtered for its reader and with credentials masked."""
+        """Return an answer of the daemon filtered for its reader and with credentials masked; raise
+        ValueError if it is not JSON.
+        """
         document = orjson.loads(content)
         if filter_ is not None:
             document = filter_(document, view.owner)

@@ -32,7 +32,9 @@ MOST_DRAINED: Final = 8 << 20
 
 
 class ClientConnection(Wire):
-    """The protocol of an accepted socket."""
+    """A client's connection to the proxy: reads its requests one after the other, and lets an
+    `Exchange` answer each.
+    """
 
     def __init__(
         self,

@@ -82,7 +82,9 @@ class Peer:
 
 
 def read_peer(end: socket.socket) -> Peer:
-    """Return the process at the other end of a Unix socket."""
+    """Return the process at the other end of a Unix socket; raise OSError if the system does not
+    tell it.
+    """
     return Peer(end)
 
 

@@ -186,7 +186,9 @@ class Upload:
 
 
 class _Context:
-    """The context of a build: its Dockerfile, which one entry alone can be."""
+    """Inspects the archive of a build's context, and collects its Dockerfile, which only one entry
+    may be.
+    """
 
     def __init__(self, name: str) -> None:
         try:

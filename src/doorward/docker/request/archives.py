@@ -31,7 +31,7 @@ NO_ARCHIVE: Final[dict[str, Any]] = {"state": "hidden", "kinds": [], "problem": 
 
 
 class Archive(NamedTuple):
-    """The part of an archive that was read."""
+    """The facts that were read from the archive of a build or copy, for the input."""
 
     state: str
     """`pending` before the archive was read, `read` afterwards."""

@@ -37,7 +37,7 @@ class DockerfileError(Exception):
 
 
 class Dockerfile(NamedTuple):
-    """The facts of a file, each list sorted and without repetitions."""
+    """The facts of a Dockerfile that policies see, each list sorted and without repetitions."""
 
     images: list[str]
     """References of all images from which something is taken; no stages of the file itself."""
@@ -92,6 +92,8 @@ def _is_odd(char: str) -> bool:
 
 
 class _Line(NamedTuple):
+    """An instruction of a Dockerfile, with its continued lines joined."""
+
     number: int
     """The number of the instruction's first line, from 1."""
     text: str

@@ -40,7 +40,9 @@ _SAFE: Final = ("unix://", "fd://", "npipe://")
 
 
 class HostFacts:
-    """Reads the host's files. Safe in any number of threads."""
+    """Facts about the host, read from its files: where the daemon listens without verifying its
+    clients, and which subnets are used. Safe in any number of threads.
+    """
 
     def __init__(
         self, *, config: str = DAEMON_CONFIG, pidfile: str = PIDFILE, root: str = "/"

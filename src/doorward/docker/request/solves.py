@@ -168,7 +168,7 @@ _OF_BRIDGE: Final = {
 
 
 class _Request:
-    """The collected parts of one request."""
+    """The parts of a BuildKit request that policies see, collected while its message is read."""
 
     def __init__(self) -> None:
         self.options: set[str] = set()

@@ -166,8 +166,8 @@ class Processor:
 
 
 class ResponseExchange:
-    """The messages of one response, in order. Each may be answered in another thread, never two at
-    once.
+    """The exchange of messages with Envoy about one request and its response, in order. Each
+    message may be answered in another thread, never two at once.
     """
 
     def __init__(self, processor: Processor) -> None:

@@ -62,7 +62,7 @@ _RULE: Final = convert(str, _rule, "path of a document", {"type": "string"})
 
 @record
 class _ListBlock:
-    """One of `lists`."""
+    """One list under `lists`: where it is in the body, and the rule that decides on its items."""
 
     path: Path = option(
         "path", _PATH, (), "where in the body the list is, as keys and indexes; `*` is each of them"

@@ -26,7 +26,9 @@ __all__ = ["ExtProcServer"]
 
 
 class ExtProcServer:
-    """The server. `start` listens, `stop` lets open calls end within its grace."""
+    """The gRPC server by which Envoy has responses filtered (`ext_proc`). `start` listens, `stop`
+    lets open calls end within its grace.
+    """
 
     def __init__(
         self,

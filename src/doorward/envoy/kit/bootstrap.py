@@ -28,7 +28,8 @@ _EXT_PROC: Final = "envoy.filters.http.ext_proc"
 
 @record(kw_only=True)
 class Bootstrap:
-    """The options of one sidecar; the defaults are those of `examples/people`.
+    """The options of an Envoy configuration for one sidecar; the defaults are those of
+    `examples/people`.
 
     Addresses are `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH` (also `unix:///PATH`, and `unix://@NAME`
     for an abstract socket). Several decision points share the checks in turn.

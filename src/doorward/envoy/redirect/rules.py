@@ -37,7 +37,7 @@ _RESOLVER: Final = "127.0.0.11"
 
 @record(kw_only=True)
 class Redirect:
-    """Which TCP connections are redirected to the proxy, and which never are.
+    """The options of a redirect: which TCP connections go to the proxy, and which never do.
 
     Raise ValueError for a port or user out of range, too many ports or networks, or `networks`
     without `outbound`.

@@ -52,7 +52,7 @@ def no_answer(_request: Request, _respond: Respond) -> None:
 
 @record
 class Application:
-    """The application that is served.
+    """The application that HTTP/1.1 connections serve.
 
     `answer` sees complete requests first: it returns a response, `LATER` if it will call `respond`,
     or None to leave the request to `asgi`.

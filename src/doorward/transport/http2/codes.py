@@ -23,7 +23,7 @@ UINT32: Final = Struct(">L")
 
 
 class FrameType(IntEnum):
-    """RFC 9113, section 6."""
+    """The types of HTTP/2 frames (RFC 9113, section 6)."""
 
     DATA = 0
     HEADERS = 1
@@ -48,7 +48,7 @@ class Flag:
 
 
 class ErrorCode(IntEnum):
-    """RFC 9113, section 7."""
+    """The error codes of HTTP/2 (RFC 9113, section 7)."""
 
     NO_ERROR = 0x0
     PROTOCOL_ERROR = 0x1
@@ -67,7 +67,7 @@ class ErrorCode(IntEnum):
 
 
 class Setting(IntEnum):
-    """RFC 9113, section 6.5.2."""
+    """The parameters in a SETTINGS frame of HTTP/2 (RFC 9113, section 6.5.2)."""
 
     HEADER_TABLE_SIZE = 1
     ENABLE_PUSH = 2

@@ -46,7 +46,7 @@ class Route(Protocol):
 
 
 class Application(Protocol):
-    """The application of a connection."""
+    """The application that a connection serves: it finds the route of each request."""
 
     def resolve(self, request: Request) -> Route:
         """Return the route of a request. It may depend on the header section only, since it is

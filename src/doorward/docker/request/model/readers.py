@@ -181,8 +181,9 @@ def _words_reader(kind: ValueType) -> Reader:
     accepts, text = kind.accepts, kind.text
 
     def read(value: Any, notes: Notes, at: str) -> Any:
-        """Return the value as a list of strings: a string becomes a list of one. A list that the
-        type does not accept is added to `notes.faults`.
+        """Return the value as a list of strings, a string as a list of one, or None for null; raise
+        MalformedRequestError for another type or other items. A list that the type does not accept
+        is added to `notes.faults`.
         """
         words = [value] if type(value) is str else read_list(value, notes, at)
         if words and not accepts(words):
@@ -256,8 +257,8 @@ def _text_list_reader(item: ValueType) -> Reader:
 
     def read(value: Any, notes: Notes, at: str) -> Any:
         """Return the list with "" in place of each null, or None for null; raise
-        MalformedRequestError for another type or other items. The first item that the type does not
-        accept is added to `notes.faults`.
+        MalformedRequestError for another type, other items or too many items. The first item that
+        the type does not accept is added to `notes.faults`.
         """
         if value is None:
             return None

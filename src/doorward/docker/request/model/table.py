@@ -137,7 +137,9 @@ def _refused_fields(fields: Mapping[str, Type]) -> frozenset[str]:
 
 
 class RouteModel(NamedTuple):
-    """One route of the table."""
+    """The model of one route of the engine API: its action, and the readers of its name, query and
+    body.
+    """
 
     method: str
     path: str
