@@ -504,3 +504,33 @@ def test_a_new_function_leaves_unchanged_modules_as_they_are() -> None:
         changed("f(x, y) if x == y")
     with pytest.raises(CompileError, match=r"undefined function data\.b\.f"):
         changed("g(x) := x")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("f(1).b(2)", "undefined function f(1).b"),
+        ("f(f(1).a(2))", "undefined function f(1).a"),
+        ("[f][0](1)", "undefined function [f][0]"),
+        ("{1}(2)", "undefined function {1}"),
+        ("[x | x := 1](2)", "undefined function [x | x := 1]"),
+        ("input.a(1)[2](3)", "undefined function input.a(1)[2]"),
+        ("every x in f(1).b(2) { x }", "undefined function f(1).b"),
+        ("data.t[input.x](1)", "undefined function data.t[input.x]"),
+        (
+            "true with f(1).a as 2",
+            "with keyword target must reference existing input, data, or a function",
+        ),
+        (
+            "true with input.x(1).y as 2",
+            "with keyword target must reference existing input, data, or a function",
+        ),
+    ],
+)
+def test_callees_and_targets_that_begin_with_no_name_are_refused(
+    expression: str, message: str
+) -> None:
+    with pytest.raises(CompileError) as refused:
+        Engine({"t.rego": f"package t\n\nf(x) := x\n\np if {{\n\t{expression}\n}}\n"})
+    (error,) = refused.value.diagnostics
+    assert (error.code, error.message.partition("\n")[0]) == ("rego_type_error", message)

@@ -27,7 +27,6 @@ from doorward.rego.syntax.nodes import (
     Expr,
     Module,
     ObjectComprehension,
-    Scalar,
     SetComprehension,
     TemplateString,
     Term,
@@ -140,7 +139,7 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
     argument_count = len(call.args)
     if callee is not None and callee.arity in (None, argument_count):
         return
-    name = _name_in_source(call)
+    name = ref_text(call.operator)
     if callee is None:
         hint = _similar(name, callees)
         yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span, hint=hint)
@@ -158,13 +157,6 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
     elif argument_count or not is_value:
         counted = f"{argument_count} argument{'' if argument_count == 1 else 's'}"
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
-
-
-def _name_in_source(call: Call) -> str:
-    """Return the name of a callee as the author wrote it."""
-    head, args = call.operator.head, call.operator.args
-    plain = isinstance(head, Var) and all(isinstance(arg, Scalar) for arg in args)
-    return ref_text(call.operator) if plain else call.name
 
 
 def _similar(name: str, callees: Callees) -> str | None:

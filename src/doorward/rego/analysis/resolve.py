@@ -421,12 +421,13 @@ class Resolver:
         """
         target = item.target
         head = target.head if isinstance(target, Ref) else target
-        assert isinstance(head, Var)  # a target begins with a name
-        resolved: Term = self._global(head.name, target.span) or target
-        if isinstance(target, Ref) and resolved is not target:
-            resolved = _append(resolved, target.args, target.span)
-        if isinstance(resolved, Ref):
-            self._seen_from(scope, resolved)
+        resolved: Term = target
+        if isinstance(head, Var):
+            resolved = self._global(head.name, target.span) or target
+            if isinstance(target, Ref) and resolved is not target:
+                resolved = _append(resolved, target.args, target.span)
+            if isinstance(resolved, Ref):
+                self._seen_from(scope, resolved)
         assert isinstance(resolved, (Ref, Var))  # names stand for paths
         return replace(item, target=resolved, value=self.term(item.value, scope))
 
@@ -541,19 +542,19 @@ class Resolver:
         self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator
         head = operator.head
-        assert isinstance(head, Var)  # a function has a name
-        if scope.is_local(head.name) or scope.is_free(head.name):
-            declared = scope.find(head.name)
-            if declared is None and not scope.is_free(head.name):
-                scope.refer(head.name)
-            elif is_term and not self.in_head:
-                message = f"called function {ref_text(operator)} shadowed"
-                self.names.report(message, call.span)
-            operator = replace(operator, head=Var(f"{head.name}@", head.span))
-        else:
-            target = self._global(head.name, head.span)
-            if target is not None:
-                operator = _operator(self._seen_from(scope, target), operator)
+        if isinstance(head, Var):
+            if scope.is_local(head.name) or scope.is_free(head.name):
+                declared = scope.find(head.name)
+                if declared is None and not scope.is_free(head.name):
+                    scope.refer(head.name)
+                elif is_term and not self.in_head:
+                    message = f"called function {ref_text(operator)} shadowed"
+                    self.names.report(message, call.span)
+                operator = replace(operator, head=Var(f"{head.name}@", head.span))
+            else:
+                target = self._global(head.name, head.span)
+                if target is not None:
+                    operator = _operator(self._seen_from(scope, target), operator)
         return replace(call, operator=operator, args=args)
 
 
