@@ -32,7 +32,7 @@ class FilterMetadata:
 
 def read_annotations(engine: Engine, path: Sequence[object]) -> FilterMetadata:
     """Return the unknowns and the mask rule from the METADATA of the rule at `path`, its document
-    and its packages.
+    and its packages; of several mask rules the first in this order.
 
     Empty if there is no such rule. Parses all policies again; raise Unreadable if a METADATA block
     of any of them is invalid, or an unknown does not begin with `input` or `data`.

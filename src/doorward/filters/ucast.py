@@ -37,8 +37,9 @@ def _compound(operator: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _node(comparison: Comparison, names: Names) -> dict[str, Any]:
-    """Return the UCAST node of a comparison, `{"field", "operator", "type": "field", "value"}`; one
-    that is negated is inside of a node `not`.
+    """Return the UCAST node of a comparison, `{"field", "operator", "type": "field", "value"}`,
+    with `{"field"}` as the value if that is a column. The node of a negated comparison is inside of
+    a node `not`.
     """
     value = comparison.value
     node = {

@@ -208,8 +208,8 @@ class _YAML:
         """Record the lines of a node's members that are in the tree; the node ends before line
         `end`.
 
-        Raise ValueError for the flow style `{a: b}` and for two members on one line, which cannot
-        be cut by lines, and for a key that is missing or repeated.
+        Raise ValueError for a node without members, for the flow style `{a: b}` and for two members
+        on one line, which cannot be cut by lines, and for a key that is missing or repeated.
         """
         if node is None or getattr(node, "flow_style", True):
             raise ValueError

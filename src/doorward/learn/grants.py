@@ -461,7 +461,8 @@ class _Judge:
         self, events: Counter[Subject]
     ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
         """Return the query parameters that enough users used, sorted, and the parameters whose
-        value nearly always was the same attribute of the subject.
+        value nearly always was the same attribute of the subject, over at least `floor` requests
+        and three users.
         """
         users: dict[Parameter, set[str]] = defaultdict(set)
         counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)

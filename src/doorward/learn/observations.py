@@ -252,7 +252,9 @@ class Observations:
     def _merge_cells(
         self, mine: Cells, shape: Shape, cells: Iterable[tuple[Subject, Cell]]
     ) -> None:
-        """Merge the cells of one shape into `mine`; those of subjects that search only count."""
+        """Merge the cells of one shape into `mine`, which may store these objects themselves; cells
+        of subjects that search only count. Raise LearnError above `MAX_CELLS` cells.
+        """
         known = mine.setdefault(shape, {})
         for subject, cell in cells:
             if subject in self.searching:

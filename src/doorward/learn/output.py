@@ -114,9 +114,10 @@ def _read(path: Path) -> str:
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Replace the files one by one, each in one step; the policy comes last. Raise LearnError if a
-    policy file in the folder was changed by hand, and then nothing is written; also if a file
-    cannot be written, and then those before it are replaced.
+    """Create the folder and replace the files one by one, each in one step and readable only by
+    their owner; the policy comes last. Raise LearnError if a policy file in the folder was changed
+    by hand, and then nothing is written; also if a file cannot be written, and then those before it
+    are replaced.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -80,8 +80,8 @@ def _lines(
 
 
 def _unseen(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield a sentence with the share of requests that were the only one of their subject and path:
-    an estimate of what the log does not show. Nothing for no requests.
+    """Yield a sentence with the share of allowed requests that were the only one of their subject
+    and path: an estimate of what the log does not show. Nothing for no requests.
     """
     once = sum(
         [cell.count == 1 for cells in observations.allowed.values() for cell in cells.values()]
@@ -146,8 +146,8 @@ def _generalisations(row: Row) -> Iterator[str]:
 
 
 def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the lines about skipped, rare (the most frequent users) and denied requests and about
-    subjects that searched.
+    """Yield the lines about skipped lines of the log, requests that are rare (with their most
+    frequent users), that have a rare word or were denied, and about subjects that searched.
     """
     yield "## Left out\n"
     for reason, number in sorted(observations.skipped.items()):

@@ -188,7 +188,8 @@ class Templates:
 
     def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
         """Append a part to each entry's template for the segment at `position`; yield the groups of
-        entries with the same part.
+        entries with the same part. A typed value that repeats an attribute by chance is recorded in
+        its cell's `values`.
         """
         words: defaultdict[str, list[Entry]] = defaultdict(list)
         typed: defaultdict[Kind, list[Entry]] = defaultdict(list)

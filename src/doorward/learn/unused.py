@@ -354,7 +354,9 @@ def _names(ref: Ref) -> list[str]:
 
 
 def _mentions(module: Module) -> Iterator[str]:
-    """Yield every name in a module that may refer to a rule."""
+    """Yield every name in a module that may refer to a rule: each variable and each constant key of
+    a reference, as text, once for each occurrence.
+    """
     for node in walk(module):
         if isinstance(node, Var):
             yield node.name
@@ -364,7 +366,8 @@ def _mentions(module: Module) -> Iterator[str]:
 
 def _positive(rule: Rule) -> Iterator[str]:
     """Yield the names in those conditions of a rule that are only a variable or a constant path
-    below `data`, and must be true; negated conditions and those with `with` are left out.
+    below `data`, and must be true; negated conditions, those with `with` and those with steps to
+    run first (`expr.before`) are left out.
     """
     for expr in rule.body:
         if expr.negated or expr.withs or expr.before:

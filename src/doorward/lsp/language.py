@@ -376,8 +376,8 @@ class Policies:
 
     def _symbol_in_text(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
         """Return the symbol that a dotted name up to the part at the offset stands for, and the
-        span of this much of the name, in a statement that cannot be parsed. None if there is no
-        name or its meaning is unknown.
+        span of this much of the name, in a statement that cannot be parsed. None inside a string or
+        a comment, and if there is no name or its meaning is unknown.
         """
         module = self._module(file)
         if module is None or self._is_quoted(file, offset):

@@ -165,7 +165,8 @@ class _Names:
     def _reference(self, ref: Ref) -> Iterator[Occurrence]:
         """Yield the names in a reference. Its first name is, in this order, a local, an import, a
         rule of the package, a root or a built-in, though a built-in precedes a local that is not
-        declared. A first name with another meaning is left out.
+        declared. A root and a first name with another meaning are left out; the names after them
+        are yielded.
         """
         head = ref.head
         if not isinstance(head, Var):

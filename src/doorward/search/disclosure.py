@@ -175,8 +175,8 @@ def _words_of(value: Any) -> Iterator[str]:
 
 def _leaves(value: Any, *, with_names: bool = True) -> Iterator[tuple[Any, bool]]:
     """Yield each text and each number but 0 and 1 of a document, with True if it is secret: a name
-    above it is one of a secret, such as `password`. Names of objects are yielded too, unless
-    `with_names` is False; they are secret below such a name and names such as `tokens`.
+    above it is one of a secret, such as `password`, or of several, such as `tokens`. Names of
+    objects are yielded too, unless `with_names` is False; they are secret below such names.
     """
     left = [(value, False, False)]
     while left:

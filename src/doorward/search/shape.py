@@ -195,7 +195,9 @@ class _Reader:
         yield from _scalars(self._data)
 
     def examples(self) -> Iterator[Value]:
-        """Yield the inputs that are written in policies: `with input as {…}`."""
+        """Yield the inputs that are written in policies: the first value known of each `with input
+        as …`.
+        """
         for module in self._modules:
             for node in walk(module):
                 if isinstance(node, With) and isinstance(node.target, Var):
@@ -410,8 +412,8 @@ class _Reader:
         return location.claims
 
     def _add_secrets(self, location: Shape, term: Term) -> None:
-        """Add the texts that a term may have to the location's secrets, with which candidates sign
-        tokens.
+        """Add the texts that a term may have, at most `VALUES`, to the location's secrets, with
+        which candidates sign tokens.
         """
         secrets = [each for each in self._values(term) if isinstance(each, str)]
         location.secrets |= dict.fromkeys(secrets[:VALUES])
@@ -483,8 +485,8 @@ class _Reader:
 
     def _of_rule(self, args: Sequence[Term]) -> tuple[list[Shape], Sequence[Term]]:
         """Return the locations of the first rule on a path below `data`, and the rest of the path;
-        ([], ()) if there is none. A location that is used as a key of base data gets the keys there
-        as values.
+        ([], ()) if there is none. A location that is used as a key of base data gets the first
+        `VALUES` keys there as values.
         """
         name, base = "data", self._data
         for number, arg in enumerate(args):

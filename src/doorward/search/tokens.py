@@ -35,9 +35,9 @@ def _encode(octets: bytes) -> str:
 
 
 def read_token(value: Any) -> Token | None:
-    """Return the token that is the last word of a text, with all text before it, up to the space,
-    as its scheme; the signature is not checked. None for another value or a text whose last word
-    is not a JWT with a JSON payload.
+    """Return the token that is the last word of a text, with all text before it, including the
+    space, as its scheme; the signature is not checked. None for another value or a text whose last
+    word is not a JWT with a JSON payload.
     """
     if not isinstance(value, str):
         return None

@@ -287,8 +287,8 @@ def _undecided(engine: Engine, body: Body, unknowns: Unknowns, now_ns: int) -> l
 
 def _decide(engine: Engine, expr: Expr, unknowns: Unknowns, now_ns: int) -> bool | None:
     """Return True if an expression holds for the known input and False if it does not. None if that
-    depends on the unknown, if it holds for some values of its variables, or if it cannot be
-    evaluated alone.
+    depends on the unknown, if the expression holds for some values of its variables, or if it
+    cannot be evaluated alone, as with `with` or with variables behind `not`.
     """
     if expr.withs or (expr.negated and _has_variables(expr)):
         return None

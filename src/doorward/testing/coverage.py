@@ -62,7 +62,8 @@ class Coverage:
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         """Record the row of a rule that holds, or of an expression that is about to be evaluated
-        (`holds` is False); if either holds, also the rows of the operands evaluated with it.
+        (`holds` is False); if either holds, also the rows of the operands evaluated with it. `some
+        x` and the reports of test cases are ignored.
         """
         if _is_case(node) or (isinstance(node, Expr) and isinstance(node.term, SomeDecl)):
             return

@@ -473,12 +473,12 @@ def test_a_module_too_deep_to_be_checked_with_others_is_checked_alone(
     first = check(list(modules.values()), REGISTRY, CheckOptions())
     modules["b.rego"] = parse_module(Source("b.rego", "package b\n\nq := data.a.p\n"))
 
-    def nest(program: Program) -> list[Diagnostic]:
+    def recurse(program: Program) -> list[Diagnostic]:
         if program.known:
             raise RecursionError
         return []
 
-    monkeypatch.setattr(passes, "PASSES", (nest, *passes.PASSES))
+    monkeypatch.setattr(passes, "PASSES", (recurse, *passes.PASSES))
     again = check(list(modules.values()), REGISTRY, CheckOptions(), before=first)
     assert again.modules[0] is not first.modules[0]
     assert [module.span.file for module in again.modules] == ["a.rego", "b.rego"]

@@ -145,7 +145,7 @@ def dependency_of(state: FunctionState, node: Comprehension) -> Dependency | Non
 def _common_path(nodes: list[Node], name: str) -> tuple[str, ...] | None:
     """Return the constant names that follow the variable `name` wherever it occurs, such as
     `("owner", "team")` of `x.owner.team`; () if each occurrence uses it as a whole, None if the
-    occurrences differ.
+    occurrences differ or there are none.
     """
     references = _references(nodes, name)
     paths = {tuple(constant_names(ref.args)) for ref in references}

@@ -149,7 +149,7 @@ def _names_below(term: Term, item: str) -> list[str] | None:
 
 
 def _is_known(state: FunctionState, value: Term, *, is_quiet: bool) -> bool:
-    """Return True if `value` can be computed before the loop: it is constant, a bound variable, or,
+    """Return True if `value` can be computed before the loop: it is a scalar, a bound variable, or,
     with `is_quiet`, a path. `is_quiet`: nothing before the equation can fail, so that the path may
     be undefined.
     """

@@ -233,7 +233,9 @@ def _shared_by_number(
 
 
 def _names_of_long(node: RuleNode, plan: Plan) -> Iterable[str]:
-    """Yield the names of the functions of a node's long definitions."""
+    """Yield the names of the functions of a node's long definitions: each one's own if a table
+    chooses among the definitions, otherwise the node's.
+    """
     for n, definition in enumerate(definitions_of(node)):
         if any(map(_is_long, branches(definition.rule))):
             is_chosen = choose_definitions(node, plan) is not None

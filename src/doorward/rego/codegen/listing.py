@@ -40,8 +40,9 @@ _CONTEXT: Final = (
 
 
 def listing(source: Source, tree: ast.Module, names: Mapping[str, Any]) -> str:
-    """Return the functions in `tree`, generated from `source`, as text; `names` are the objects
-    they use. CompileError if they nest too deeply to be printed.
+    """Return the functions in `tree`, generated from `source`, as text, after comments that explain
+    the names they use; `names` are the objects with these names. CompileError if the functions nest
+    too deeply to be printed.
     """
     try:
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -104,8 +104,8 @@ class BodyReads:
                         lookup_names(state, base, names, lookup_in(document))
 
     def _read_quietly(self, position: int) -> None:
-        """Write reads, without a test, of references that the expressions from `position` on may
-        need.
+        """Write reads, without a test, of the paths of the input and base data that the expressions
+        from `position` on may need; expressions with `with` are left out.
         """
         state = self._state
         for expr in self._body[position:]:
@@ -188,8 +188,8 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
 
 
 def read_for_rounds(state: FunctionState, rule: Rule) -> None:
-    """Write, before the loop over the definitions of a group, reads of the references that all of
-    them contain. Nothing tests yet if they are defined.
+    """Write, before the loop over the definitions of a group, reads of those references that all of
+    them contain and that need no rule. Nothing tests yet if they are defined.
     """
     for reference in references_of(rule):
         with state.code.at(reference.span):

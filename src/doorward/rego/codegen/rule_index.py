@@ -428,7 +428,7 @@ class _Reader:
 
     def _member(self, item: Term, collection: Term) -> None:
         """Collect the tests of `item in collection`: that a subject equals one of the constants in
-        the collection, or that a subject contains the constant `item`.
+        the collection, or that a subject contains `item`, a constant or a variable.
         """
         subject = self._resolve(item) if isinstance(item, Var) else None
         if subject is not None:

@@ -233,8 +233,9 @@ class Reads:
         self._getters[name.id] = getter
 
     def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
-        """Return the object that `share` recorded on the path of `names` below `base` and that is
-        nearest to its end, and the names after it; `base` and all names if there is none.
+        """Return the object that `share` recorded on the path of `names` below `base`, above its
+        end and nearest to it, and the names after the object; `base` and all names if there is
+        none.
         """
         for n in range(len(names) - 1, 0, -1):
             inner = self._branches.get((base.id, *names[:n]))

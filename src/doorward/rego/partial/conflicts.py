@@ -133,7 +133,8 @@ def _outcomes(
     start: int | None,
 ) -> Iterator[_Outcome]:
     """Yield one outcome for each solution of the rules; its `body` has the conditions that depend
-    on something unknown. They are not added to the residual that is being built.
+    on something unknown. They are not added to the residual that is being built. `start`: where the
+    keys begin in the path of each rule, None for no keys.
     """
     for rule in rules:
         bindings = search.child()
@@ -347,7 +348,8 @@ value; behind `not` it holds only for the value, if there is one.
 def _test(expr: Expr) -> _Test | None:
     """Return an expression as a `_Test`, the constant always on the right: `3 < x` is `(x, "gt", 3,
     True)`, `not x < 3` is `(x, "gte", 3, False)`, and `x` alone is `(x, "neq", False, True)`.
-    Return None if the expression is not a comparison of a single variable or path with a constant.
+    Return None if the expression has `with` or is not a comparison of a single variable or path
+    with a constant.
     """
     if expr.withs or expr.every is not None:
         return None

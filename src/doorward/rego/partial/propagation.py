@@ -246,8 +246,8 @@ class _EqualVariables:
 
 
 def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None:
-    """Return the sets of variables that equations make equal, with the constants they equal; None
-    if one set has two constants.
+    """Return the sets of variables that equations without `not` and `with` make equal, with the
+    constants they equal; None if one set has two constants.
     """
     sets = _EqualVariables(live)
     for expr in body:

@@ -170,7 +170,7 @@ class Settled:
 
     def _names(self, expr: Expr) -> str | None:
         """Return the variable that an equation makes equal to an unknown reference; None for other
-        expressions.
+        expressions, and for an equation with `not` or `with`.
         """
         if not expr.is_equation or expr.negated or expr.withs:
             return None
@@ -191,8 +191,8 @@ class Settled:
     # Single expressions
 
     def _settle(self, expr: Expr) -> Expr | None:
-        """Return the expression that the search would save for `expr`, whatever is known; None if
-        that depends on known values or on types.
+        """Return the expression that the search would save for `expr`, whatever is known; None for
+        an `every`, for an expression with `with`, and if that depends on known values or on types.
         """
         if expr.withs or expr.every is not None or not self._is_settled(expr):
             return None

@@ -199,7 +199,8 @@ class Conjunctions:
 
 def _texts(body: Body) -> Iterator[Text]:
     """Yield each term with two or more conditions on its text or length, at least one of them on
-    its text, and the language that all of them accept.
+    its text, and the language that all of them accept. Conditions that have `with` or call `lower`
+    or `upper` are left out.
     """
     groups: dict[str, list[tuple[int, Language, bool]]] = {}
     for number, written in enumerate(body):
@@ -253,10 +254,11 @@ def _reads_case(expr: Expr) -> bool:
 
 
 def _length_of(expr: Expr) -> tuple[str, Language] | None:
-    """Return the term in `count(term) < 5` and the language of texts with such a length.
+    """Return the term in `count(term) < 5` and the language of texts with such a length, or of all
+    others behind `not`.
 
-    None if the expression is not a comparison of a length, on the left side, with a constant below
-    `LONGEST`.
+    None if the expression has `with` or is not a comparison of a length, on the left side, with a
+    constant below `LONGEST`.
     """
     call = expr.term
     if expr.withs or not isinstance(call, Call) or call.name not in _COMPARISONS:

@@ -271,8 +271,8 @@ class Interpreter:
         return next((lens for lens, _ in self._term(rule.head.value, env)), constant(UNDEFINED))
 
     def _may_be(self, rule: Rule, want: Want) -> bool:
-        """Return True if the rule's value could satisfy `want`; only a constant in its head can
-        rule that out.
+        """Return True if the rule's value could satisfy `want`; only a constant in its head, or the
+        `true` of a head without a value, can rule that out.
         """
         value = rule.head.value
         if value is None:
@@ -783,7 +783,8 @@ class Interpreter:
         self, node: RuleNode, args: Sequence[Term], env: Env
     ) -> Iterator[tuple[Lens, Env]]:
         """Yield the values of a path below `data`, each with its bindings: of the first rule on it,
-        otherwise of base data; UNDEFINED if there is neither.
+        of the document of all rules below it, otherwise of base data; UNDEFINED if there is none of
+        them.
         """
         for number, arg in enumerate(args):
             child = node.children.get(to_key(arg.value)) if isinstance(arg, Scalar) else None

@@ -299,8 +299,9 @@ def _targets(sample: Any, items: Mapping[Any, Lens]) -> list[tuple[Lens, Any]] |
 
 
 def _put_all(targets: Sequence[tuple[Lens, Any]], input: Any) -> Iterator[Any]:
-    """Yield inputs in which each lens gets its value, changed one after another. A lens that has
-    its value already, or whose value in `targets` is None, stays.
+    """Yield inputs in which each lens gets its value, changed one after another, in at most three
+    ways for each lens. A lens that has its value already, or whose value in `targets` is None,
+    stays.
     """
     if not targets:
         yield input

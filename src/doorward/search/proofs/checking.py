@@ -511,9 +511,9 @@ class Checker:
         """Return True if an expression holds only if the term is a text, as its evaluation for
         sample values of the term shows.
 
-        ValueError if the expression reads anything else, or holds for other sample texts than
-        `conditions` say. So a mistake in how expressions are read, which the refuter may share,
-        does not pass.
+        ValueError if the expression does not read the term alone, or holds for other sample texts
+        than `conditions` say. So a mistake in how expressions are read, which the refuter may
+        share, does not pass.
         """
         query = self._plain.prepare(text_of(read_fields(expr, {term: _SAMPLE})))
         if set(query.documents.base) != {("input", _SAMPLE)}:
@@ -753,7 +753,8 @@ class Checker:
     def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:
         """Return the body of the `every` at `position` for an item of its domain, which the
         expression at `member` reads. ValueError if there is no such `every`, if it is negated or
-        has `with`, or if `item` is not such an item.
+        has `with`, if `item` is not such an item, or if the expression at `member` is the `every`
+        itself, does not read `item`, is negated, or has `with` or a body inside.
         """
         every, reader = exprs[position], exprs[member]
         if every.negated or every.withs or not isinstance(every.term, Every):

@@ -131,8 +131,8 @@ class _Bounds:
     def _evaluate(
         self, call: Call, args: Sequence[Term], sides: Sequence[int], depth: int
     ) -> Value | None:
-        """Return the call's result for the operands' bounds on these sides; None if one is
-        unknown.
+        """Return the call's result for the operands' bounds on these sides; None if a bound is
+        unknown, or the result is undefined or `LARGEST` or more in size.
         """
         bounds = [self._bound(arg, side, depth) for arg, side in zip(args, sides, strict=True)]
         if any(each is None for each in bounds):

@@ -291,8 +291,9 @@ class Refuter:
 
     def _is_false(self, expr: Expr, state: _State) -> bool:
         """Return True if an expression reads only known input and terms with assumed values, and
-        its evaluation shows that it does not hold. False if it holds, reads anything else, its
-        evaluation fails, or the number of evaluations is used up.
+        its evaluation shows that it does not hold. False if that is not known: it reads anything
+        else, a body inside may bind variables of the assumed terms, its evaluation fails, or the
+        number of evaluations is used up.
         """
         if self._work <= 0 or not self._reads_values_as_they_are(expr, state):
             return False

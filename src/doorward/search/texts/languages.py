@@ -318,7 +318,9 @@ class _Reader:
         return out
 
     def _repeat(self) -> Language:
-        """repeat = atom [ "*" | "+" | "?" | "{" counts "}" ]."""
+        """repeat = atom [ "*" | "+" | "?" | "{" counts "}" ]. UnreadableError for another
+        repetition after it, such as `a+?`.
+        """
         atom = self._atom()
         char = self._pattern[self._at : self._at + 1]
         if char in ("*", "+", "?"):

@@ -187,9 +187,9 @@ class Builder:
         self._enter(self.opened.body)
 
     def _join(self, condition: ast.expr) -> bool:
-        """Add `condition` to the test that was just opened and return True. Return False if nothing
-        is open, code follows the test, it has `MAX_TESTS` conditions, or failures of another row
-        are recorded.
+        """Add `condition` to the test that was just opened, without a test for UNDEFINED that it
+        implies, and return True. Return False if nothing is open, code follows the test, it has
+        `MAX_TESTS` conditions, or failures of another row are recorded.
         """
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
