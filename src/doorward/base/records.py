@@ -194,15 +194,18 @@ def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 
 def _text(self: Any) -> str:
+    """Return the text of a record, its `repr`: the class and the fields that are shown."""
     pairs = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
     return f"{type(self).__qualname__}({', '.join(pairs)})"
 
 
 def _refuse(self: object, name: str, *_value: object) -> NoReturn:
+    """Raise FrozenInstanceError for a change of a record."""
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _state(self: Any) -> list[Any]:
+    """Return the values of all fields, for pickling."""
     return [getattr(self, each.name) for each in fields(self)]
 
 

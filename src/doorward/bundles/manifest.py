@@ -164,6 +164,7 @@ def _versions(document: Mapping[Key, Value]) -> dict[str, int]:
 
 
 def _path(root: str) -> tuple[str, ...]:
+    """Return the segments of a root; () for "", which owns everything."""
     return tuple(root.split("/")) if root else ()
 
 

@@ -131,6 +131,7 @@ class Sources:
 
 
 def _is_archive(path: str) -> bool:
+    """Return True if a path is an existing file whose name says that it is a packed bundle."""
     return path.endswith(".tar.gz") and os.path.isfile(path.removeprefix("file://"))
 
 

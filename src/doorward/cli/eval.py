@@ -548,6 +548,7 @@ def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
 
 
 def _distinct(errors: Sequence[EvalError]) -> RegoError:
+    """Return one error with the first diagnostic of each error; equal ones are there once."""
     return CompileError(dict.fromkeys(error.diagnostics[0] for error in errors))
 
 

@@ -73,10 +73,12 @@ def _annotation(finding: Diagnostic) -> str:
 
 
 def _data(text: str) -> str:
+    """Return a text as the message of a GitHub annotation."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    """Return a text as the value of a GitHub annotation's field."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 

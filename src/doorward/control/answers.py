@@ -38,7 +38,8 @@ class Client(Protocol):
     """Sends requests to one service; thread-safe."""
 
     @property
-    def service(self) -> Service: ...
+    def service(self) -> Service:
+        """The configuration of the service."""
 
     def request(
         self,
@@ -55,7 +56,8 @@ class Client(Protocol):
         adds seconds for a long poll.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close all connections; requests in progress, and later ones, fail with ServiceError."""
 
 
 def status_text(status: int) -> str:

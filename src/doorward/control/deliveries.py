@@ -70,10 +70,12 @@ def _events(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _time(event: Mapping[str, Any]) -> datetime:
+    """Return the time of a decision to the second, in UTC."""
     return datetime.fromisoformat(f"{event['timestamp'][:19]}+00:00")
 
 
 def _nanoseconds(event: Mapping[str, Any]) -> int:
+    """Return the time of a decision in nanoseconds since the epoch."""
     fraction = event["timestamp"][19:].strip(".Z")
     return int(_time(event).timestamp()) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
 

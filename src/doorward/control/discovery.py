@@ -159,6 +159,7 @@ class Discovery:
         return pause
 
     def _note(self, status: BundleStatus) -> None:
+        """Keep a status as the current one, and tell it."""
         self.status = status
         self._on_change(status)
 
@@ -188,6 +189,7 @@ class Discovery:
         return True
 
     def _refuse(self, status: BundleStatus, error: Exception, text: str) -> None:
+        """Note that a configuration was refused, and log the reason."""
         self._note(failure_of(status, error))
         _log.error(f"Discovery reconfiguration error occurred: {text}", extra=_FIELDS)
 

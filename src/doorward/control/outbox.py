@@ -70,7 +70,8 @@ class Outbox(Protocol):
     def adopt(self) -> None:
         """Take over what others that share the folder have left since they were closed."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what the outbox holds; further calls of `close` do nothing."""
 
 
 class MemoryOutbox:

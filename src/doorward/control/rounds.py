@@ -117,7 +117,8 @@ class Runner(Protocol):
     (`Schedule`).
     """
 
-    def start(self, job: Job) -> Task: ...
+    def start(self, job: Job) -> Task:
+        """Begin the rounds of a job, without waiting for the first one."""
 
 
 class Threads:

@@ -29,9 +29,11 @@ class Status(Protocol):
     """The interface that gives `/v1/status` its content."""
 
     @property
-    def is_enabled(self) -> bool: ...
+    def is_enabled(self) -> bool:
+        """True if reports of the status are configured."""
 
-    def document(self) -> dict[str, Any]: ...
+    def document(self) -> dict[str, Any]:
+        """Return the whole status as JSON."""
 
 
 class ToldStatus:

@@ -594,4 +594,5 @@ def _timestamp(time_ns: int) -> str:
 
 
 def _first(error: Exception) -> str:
+    """Return the text of an error; of a RegoError only its first diagnostic."""
     return str(error.diagnostics[0]) if isinstance(error, RegoError) else str(error)

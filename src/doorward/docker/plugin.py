@@ -213,6 +213,7 @@ class Plugin:
         return call(body)
 
     def _activate(self, _body: bytes) -> Response:
+        """Answer the daemon's question which APIs this plugin has."""
         return Response(200, _ACTIVATION)
 
     def _probe(self, body: bytes) -> Response:
@@ -223,9 +224,13 @@ class Plugin:
         return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
 
     def _instance(self, _body: bytes) -> Response:
+        """Answer with the name of this instance, in a member `Instance`."""
         return Response(200, json.dumps({"Instance": self._options.instance}).encode())
 
     def _request(self, body: bytes) -> Response | Waiting:
+        """Decide the daemon's call about a request; if that needs a wait, return the work for a
+        thread.
+        """
         return self._begin_decision(body, "request")
 
     def _response(self, body: bytes) -> Response | Waiting:

@@ -59,10 +59,14 @@ class Replayed(NamedTuple):
 
     @property
     def decision(self) -> str:
+        """The decision of today, `allow` or `deny`."""
         return "allow" if self.verdict.allow else "deny"
 
     @property
     def changed(self) -> bool:
+        """True if the decision of today is another than the recorded one; False without a recorded
+        one.
+        """
         return bool(self.past.decision) and self.past.decision != self.decision
 
 

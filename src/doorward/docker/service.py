@@ -172,6 +172,9 @@ class Service:
         return self.plugin.begin(path, body)
 
     def _try_deciding(self) -> Response:
+        """Answer with the reason why the decider cannot decide, "" if it can, in the member
+        `Undecided`.
+        """
         reason = why_undecided(self._decider, self._options.plugin.inputs)
         return Response(200, json.dumps({"Undecided": reason}).encode())
 

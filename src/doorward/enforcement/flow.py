@@ -37,11 +37,18 @@ class Decider(Protocol):
 
     def decide(
         self, path: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
-    ) -> Decision: ...
+    ) -> Decision:
+        """Evaluate the document at `path`. Nothing is raised and nothing is logged: errors are in
+        the decision. `is_parsed` promises that the input was read from JSON; otherwise it is
+        converted.
+        """
 
     def decide_query(
         self, text: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
-    ) -> Decision: ...
+    ) -> Decision:
+        """Evaluate a query of a single expression, whose value is the result. Errors are in the
+        decision, and nothing is logged.
+        """
 
     def record(
         self,

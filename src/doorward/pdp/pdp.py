@@ -48,9 +48,11 @@ _to_answered: Final[Callable[[type[Answered], tuple[object, ...]], Answered]] = 
 class DecisionSink(Protocol):
     """A destination of answered decisions: the decision log."""
 
-    def record(self, answered: Answered, /) -> None: ...
+    def record(self, answered: Answered, /) -> None:
+        """Take an answered decision, to write it later."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Write what is still to be written; later decisions are lost."""
 
 
 class DecisionObserver(Protocol):

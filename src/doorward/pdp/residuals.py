@@ -124,6 +124,9 @@ def residual(
 
 
 def _unsafe_calls_in(query: str, snapshot: Snapshot) -> list[Diagnostic]:
+    """Return an error for each call in a client's query that it may not have; [] if there is none.
+    Raise CompileError if the query is too long or not valid Rego.
+    """
     return unsafe_calls(parse_client_query(query, v0=snapshot.engine.options.v0))
 
 

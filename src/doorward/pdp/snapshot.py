@@ -442,6 +442,7 @@ def _steps(counter: count[int]) -> int:
 
 
 def _bind(document: Document, engine: Engine) -> Document:
+    """Return a query bound to an engine; another document unchanged, as it needs none."""
     return document.bind(engine) if isinstance(document, Query) else document
 
 

@@ -59,7 +59,8 @@ class Deciding(Protocol):
     """An object that decides by a snapshot: a `PDP`, or the parent of worker processes."""
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        """The snapshot that decides now."""
 
     @property
     def build_gate(self) -> BuildGate: ...

@@ -49,6 +49,9 @@ def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Ca
 
 
 def _key(location: Location) -> tuple[str, str]:
+    """Return what names a definition in both versions: its rule and its text, without the file and
+    line.
+    """
     return location.rule, location.text
 
 

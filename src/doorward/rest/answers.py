@@ -114,10 +114,12 @@ def metrics_text(timers: Timers, more: Mapping[str, Any] | None = None) -> str:
 
 
 def bad_request(message: str) -> Response:
+    """Return 400 `invalid_parameter` with a message."""
     return _error(400, "invalid_parameter", message)
 
 
 def not_found(message: str) -> Response:
+    """Return 404 `undefined_document` with a message."""
     return _error(404, "undefined_document", message)
 
 
@@ -158,6 +160,7 @@ def not_changed(error: Exception) -> Response:
 
 
 def internal_error(message: str) -> Response:
+    """Return 500 `internal_error` with a message."""
     return _error(500, "internal_error", message)
 
 
@@ -177,6 +180,7 @@ def unauthorized(reason: str = _REJECTED, *, status: int = 401) -> Response:
 
 
 def no_content(status: int) -> Response:
+    """Return an answer with an empty body."""
     return Response(b"", status)
 
 
@@ -187,6 +191,7 @@ def not_allowed(methods: str) -> Response:
 
 
 def unknown_path() -> Response:
+    """Return 404 in the words of Go's server, for a path without a route."""
     headers = {"x-content-type-options": "nosniff"}
     return Response(b"404 page not found\n", 404, headers, media_type=_TEXT)
 

@@ -146,5 +146,8 @@ def texts(value: Value, name: str) -> tuple[str, ...] | None:
 
 
 def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
+    """Return the error of Go for a value of another kind than the field `name` has; `wanted` is
+    Go's type.
+    """
     kind = go_kind(value)
     return BadRequest(f"json: cannot unmarshal {kind} into Go struct field {name} of type {wanted}")

@@ -93,6 +93,7 @@ class Call:
         """The id of the decision that was answered; "" if decisions are not logged."""
 
     def parsed(self) -> None:
+        """Note, in `parse_ns`, the time since the call started: the request is parsed."""
         self.parse_ns = perf_counter_ns() - self.started
 
     def compile(self, *, strict: bool) -> None:

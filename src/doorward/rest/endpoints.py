@@ -72,6 +72,7 @@ async def get_index(_: Exchange) -> Response:
 
 
 async def get_health(exchange: Exchange) -> Response:
+    """Answer a health check, with the parts that the query asks for."""
     return health.get_health(exchange.service.health, exchange.parameters)
 
 
@@ -97,6 +98,7 @@ async def get_openapi(exchange: Exchange) -> Response:
 
 
 async def get_console(exchange: Exchange) -> Response:
+    """Answer a request to the console; 404 if there is none."""
     console = exchange.service.console
     return unknown_path() if console is None else await console(exchange.request, exchange.path)
 
@@ -115,10 +117,12 @@ async def post_document(exchange: Exchange) -> Response:
 
 
 async def post_v0_document(exchange: Exchange) -> Response:
+    """Answer a v0 request with the document at this path."""
     return await _decide_v0(exchange, exchange.path)
 
 
 async def post_default(exchange: Exchange) -> Response:
+    """Answer a v0 request with the document of `default_decision`."""
     return await _decide_v0(exchange, tuple(exchange.service.config.default_decision.split("/")))
 
 
@@ -237,6 +241,7 @@ async def filter_document(exchange: Exchange) -> Response:
 
 
 async def get_config(exchange: Exchange) -> Response:
+    """Return the active configuration, without credentials, in a member `result`."""
     text = object_text({"result": marshal(active_config(exchange.service.config))})
     return json_answer(text, pretty=exchange.parameters.flag("pretty"))
 
@@ -254,10 +259,12 @@ async def get_status(exchange: Exchange) -> Response:
 
 
 async def evaluate(exchange: Exchange) -> Response:
+    """Answer one AuthZEN evaluation."""
     return await _evaluate(exchange, many=False)
 
 
 async def evaluate_many(exchange: Exchange) -> Response:
+    """Answer a batch of AuthZEN evaluations."""
     return await _evaluate(exchange, many=True)
 
 

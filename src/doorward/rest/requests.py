@@ -64,9 +64,11 @@ class Parameters:
 
     @property
     def names(self) -> list[str]:
+        """The names of the parameters, each once."""
         return list(self._values)
 
     def values(self, name: str) -> list[str]:
+        """Return all values of a parameter; [] if it is not given."""
         return self._values.get(name, [])
 
     def flag(self, name: str) -> bool:

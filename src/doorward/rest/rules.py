@@ -28,42 +28,59 @@ __all__ = [
 
 
 def _serves_document(exchange: Exchange) -> bool:
+    """Return True if the document at the request's path is served, and not secret."""
     return exchange.service.serves(exchange.path)
 
 
 def _serves_explained(exchange: Exchange) -> bool:
+    """Return True if the document is served, and the request asks for no explanation or may have
+    one.
+    """
     return _serves_document(exchange) and exchange.may_explain
 
 
 def _serves_everything(exchange: Exchange) -> bool:
+    """Return True if `server.decision_paths` keeps no documents back; `secrets` do not count."""
     return exchange.service.served is None
 
 
 def _takes_rules(exchange: Exchange) -> bool:
+    """Return True if clients may bring rules of their own: everything is served, and nothing is
+    secret.
+    """
     # A client that brings its own rules could read what it is not shown.
     return exchange.service.served is None and not exchange.service.pdp.secrets
 
 
 def _takes_policies(exchange: Exchange) -> bool:
+    """Return True if clients may change policies: they may bring rules of their own, and this
+    process is the only one.
+    """
     return _takes_rules(exchange) and not exchange.service.read_only
 
 
 def _takes_changes(exchange: Exchange) -> bool:
+    """Return True if the data at the request's path may be changed: everything is served, this is
+    no secret, and this process is the only one.
+    """
     is_fixed = exchange.service.read_only or exchange.service.served is not None
     return _serves_document(exchange) and not is_fixed
 
 
 def _makes_filters(exchange: Exchange) -> bool:
+    """Return True if the document is served and nothing is secret."""
     # What is unknown is said by the client: it could compare secrets with it.
     return _serves_document(exchange) and not exchange.service.pdp.secrets
 
 
 def _serves_default(exchange: Exchange) -> bool:
+    """Return True if the document of `default_decision` is served."""
     path = exchange.service.config.default_decision
     return exchange.service.serves(tuple(path.split("/")))
 
 
 def _serves_authzen(exchange: Exchange) -> bool:
+    """Return True if the document that decides AuthZEN evaluations is served."""
     path = exchange.service.config.authzen.decision
     return exchange.service.serves(tuple(path.split("/")))
 

@@ -145,5 +145,8 @@ def _operation(document: Value, root: tuple[str, ...]) -> Operation:
 
 
 def _no_such_type(value: Value, target: str, wanted: str) -> BadRequest:
+    """Return the error of Go for a value of another kind than the type `wanted`; `target` says what
+    should hold it.
+    """
     kind = go_kind(value)
     return BadRequest(f"json: cannot unmarshal {kind} into Go {target} of type {wanted}")

@@ -91,6 +91,7 @@ def stamp_for(layout: str) -> Stamp:
 
 
 def _second(time_ns: int) -> str:
+    """Return nanoseconds since the epoch as RFC 3339 in UTC, cut to the second."""
     return second_text(time_ns // 1_000_000_000) + "Z"
 
 
@@ -170,6 +171,7 @@ def _json_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def _slow_json(fields: Mapping[str, Any]) -> str:
+    """Return fields as JSON, also those that orjson cannot write."""
     return marshal({name: value for name, value in fields.items()})
 
 

@@ -130,6 +130,7 @@ class Connections:
         self._open.pop(connection, None)
 
     def tell_time(self) -> None:
+        """Update the cached time, and the header line with the date."""
         self.now = monotonic()
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
 
@@ -372,6 +373,7 @@ class LoopServer:
         self._loop.call_soon(self._sweep)
 
     def _end(self) -> None:
+        """Let the server's loop end, unless it is ending already."""
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 

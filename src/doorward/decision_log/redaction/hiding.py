@@ -394,6 +394,7 @@ _NOTHING: Final[dict[Any, Any]] = {}
 
 
 def _path(keys: Sequence[Any]) -> str:
+    """Return keys as a path with slashes, which are not escaped."""
     return "".join([f"/{each}" for each in keys])
 
 
@@ -505,6 +506,9 @@ def _mask_setting(match: re.Match[str]) -> str:
 
 
 def _mask_line(match: re.Match[str]) -> str:
+    """Return a line such as `token: x` with its value masked, if its name is a credential's; else
+    unchanged.
+    """
     return f"{match[1]}{MASKED}" if names_credential(match[3].rstrip()) else match[0]
 
 

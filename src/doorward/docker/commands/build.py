@@ -136,6 +136,7 @@ def _of_client(_build: _Build, _value: str) -> None:
 
 
 def _refuse_buildkit(_build: _Build, _value: str) -> None:
+    """Raise CommandError: only BuildKit has this option, and it sends more than one request."""
     raise CommandError(f"this build has an option of BuildKit, {MANY_REQUESTS}")
 
 

@@ -150,6 +150,7 @@ def _set_capabilities(host: dict[str, Any]) -> None:
 
 
 def _capability(name: str) -> str:
+    """Return the full name of a capability: in capitals and with `CAP_`, except `ALL`."""
     name = name.upper()
     return name if name == "ALL" or name.startswith("CAP_") else f"CAP_{name}"
 
@@ -443,6 +444,7 @@ def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
 
 
 def _weight(text: str) -> dict[str, Any]:
+    """Read `PATH:WEIGHT`, the weight of one device. CommandError if that is not an integer."""
     path, _, number = text.rpartition(":")
     return {"Path": path, "Weight": read_integer(number)}
 
@@ -484,11 +486,15 @@ _GPU_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 
 
 def _restart(text: str) -> dict[str, Any]:
+    """Read `NAME` or `NAME:RETRIES`, a restart policy. CommandError if the retries are not an
+    integer.
+    """
     name, _, count = text.partition(":")
     return {"Name": name, "MaximumRetryCount": read_integer(count) if count else 0}
 
 
 def _health(text: str) -> dict[str, Any]:
+    """Return the health check that runs a text in a shell."""
     return {"Test": ["CMD-SHELL", text]}
 
 
@@ -577,10 +583,12 @@ def _be_interactive(container: Container, _value: str) -> None:
 
 
 def _no_health(container: Container, _value: str) -> None:
+    """Switch the image's health check off."""
     container.body["Healthcheck"] = {"Test": ["NONE"]}
 
 
 def _entry_point(text: str) -> list[str]:
+    """Return the entry point of one word: the client does not split it."""
     return [text]
 
 

@@ -24,4 +24,7 @@ class Decider(Protocol):
     """The interface of deciders: `remote.RemotePdp`, or the engine in this process
     (`embedded.EmbeddedPdp`)."""
 
-    def decide(self, input: Any, /) -> Answer: ...
+    def decide(self, input: Any, /) -> Answer:
+        """Return the decision on `input`, UNDEFINED as its result if the policies define none.
+        PdpError if there is no decision.
+        """

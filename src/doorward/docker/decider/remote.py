@@ -303,6 +303,7 @@ class _TimedSocket(socket.socket):
     has_received = False
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        """Receive bytes until the time `until`, and note in `has_received` that some came."""
         self.settimeout(_remaining(self.until))
         count = super().recv_into(*args, **kwargs)
         self.has_received |= count > 0

@@ -136,6 +136,7 @@ class ConfigFile:
 
     @property
     def backup(self) -> Path:
+        """The path for a copy of the file as it was before Doorward."""
         return self.path.with_name(f"{self.path.name}.before-doorward")
 
     def restore(self, content: bytes | None) -> None:

@@ -59,11 +59,17 @@ def no_check() -> None:
 class Supervisor(Protocol):
     """Starts the plugin's service and ends it."""
 
-    def start(self, arguments: Sequence[str], check: Check = ...) -> None: ...
+    def start(self, arguments: Sequence[str], check: Check = ...) -> None:
+        """Start the service with these arguments, in place of one that runs, and call `check`. If
+        it does not start or `check` raises DaemonError, the earlier one is started again and
+        DaemonError is raised.
+        """
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End the service, and remove what `start` wrote. DaemonError if it does not end."""
 
-    def describe(self, arguments: Sequence[str]) -> list[str]: ...
+    def describe(self, arguments: Sequence[str]) -> list[str]:
+        """Return the steps of `start`, as text; nothing is changed."""
 
 
 def has_systemd() -> bool:

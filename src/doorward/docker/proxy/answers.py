@@ -179,6 +179,7 @@ def _mask_member(name: str, item: Any, depth: int) -> Any:
 
 
 def _owner_of(labels: Any) -> str:
+    """Return the owner among an object's labels; "" if there is none."""
     return str(labels.get(LABEL) or "") if type(labels) is dict else ""
 
 
@@ -199,14 +200,17 @@ def _of_labels(items: Any, owner: str, *path: str) -> list[Any]:
 
 
 def _containers(document: Any, owner: str) -> Any:
+    """Return the objects of an owner that have their labels at the top, as containers do."""
     return _of_labels(document, owner)
 
 
 def _specs(document: Any, owner: str) -> Any:
+    """Return the swarm objects of an owner, with labels in `Spec`."""
     return _of_labels(document, owner, "Spec")
 
 
 def _tasks(document: Any, owner: str) -> Any:
+    """Return the tasks of an owner, with labels in the specification of their container."""
     return _of_labels(document, owner, "Spec", "ContainerSpec")
 
 
@@ -227,6 +231,7 @@ def _networks(document: Any, owner: str) -> Any:
 
 
 def _volumes(document: Any, owner: str) -> Any:
+    """Return the list of volumes with those of an owner alone."""
     return {**document, "Volumes": _of_labels(document.get("Volumes"), owner)}
 
 

@@ -106,6 +106,9 @@ class Daemon:
 
 
 def _is_trusted(end: socket.socket) -> bool:
+    """Return True if the process that listens at the other end runs as root or as this process's
+    user.
+    """
     raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     # By the listener's credentials, which the kernel keeps from its `listen` (unix(7)).
     return _CREDENTIALS.unpack(raw)[1] in (0, os.geteuid())

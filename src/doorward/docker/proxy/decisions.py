@@ -166,6 +166,7 @@ def _has_folders(judged: Judged) -> bool:
 
 
 def _resolve(result: asyncio.Future[Judged], judged: Judged) -> None:
+    """Set the result of a decision, unless its wait has ended already."""
     # The client may have left while the thread decided, and the wait was cancelled.
     if not result.done():
         result.set_result(judged)

@@ -315,6 +315,7 @@ class Exchange:
         return None
 
     def _continue(self, reading: Reading) -> None:
+        """Send 100 (Continue) if the client waits for it before it sends the body."""
         if "expect" in reading.head.single:
             self._client.write(_CONTINUE)
 
@@ -422,6 +423,7 @@ class Exchange:
         return wire
 
     def _check_client(self) -> None:
+        """Raise CutError if the client has ended its side, and may not do so this early."""
         if self._client.at_end and not self._may_half_close:
             raise CutError
 

@@ -435,6 +435,7 @@ class Relay:
         self._send(Frame(kind, flags | Flag.END_HEADERS, frame.stream, block))
 
     def _send(self, frame: Frame) -> None:
+        """Send a frame to the daemon; nothing happens while there is no connection to it."""
         if self._daemon is not None:
             self._daemon.write(bytes(frame))
 

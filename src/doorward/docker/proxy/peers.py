@@ -129,10 +129,14 @@ def _container_of(pid: int) -> str | None:
 
 
 def _identifiers(groups: str) -> set[str]:
+    """Return the ids of containers in the text of a process's control groups."""
     return set(_CONTAINER.findall(groups))
 
 
 def _read(path: str) -> str:
+    """Return the first 64 KiB of a file as ASCII, other bytes replaced; OSError if it cannot be
+    read.
+    """
     with open(path, encoding="ascii", errors="replace") as file:
         return file.read(1 << 16)
 

@@ -63,6 +63,7 @@ class _Absent(ContainerFacts):
     """
 
     def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
+        """Note the owner in `view` as asked for, without a question."""
         view["owner"] = {**view["owner"], "asked": True}
 
 

@@ -170,6 +170,9 @@ def _framing(reading: Reading, content: bytes) -> Fields:
 
 
 def _canonical(uri: str) -> str:
+    """Return a request target as it is sent to the daemon; short ones are cached. RequestError if
+    the daemon could not read it, or not in one way only.
+    """
     return _rewrite_uri(uri) if len(uri) <= SHORT else _uri(parse_target(uri))
 
 

@@ -171,6 +171,7 @@ class TarReader:
         self._is_first = False
 
     def _check_end(self) -> None:
+        """Raise TarError if the archive ends between an entry's attributes and the entry."""
         if self._attributes or self._long:
             raise TarError(
                 "archive ends after the attributes (pax or GNU) of an entry, without the entry"
@@ -288,6 +289,7 @@ class TarReader:
 
 
 def _text(content: bytes) -> bytes:
+    """Return the bytes of a header's field before its first NUL."""
     return content.partition(b"\0")[0]
 
 

@@ -42,6 +42,7 @@ class TlsLayer(asyncio.Protocol):
     # To the transport: a protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the time limit of the handshake; the wire is told when that is complete."""
         self._transport = transport
         self._timer = self._loop.call_later(HANDSHAKE, self._give_up)
 
@@ -104,14 +105,17 @@ class TlsLayer(asyncio.Protocol):
         self._wire.resume_writing()
 
     def _end(self) -> None:
+        """Tell the wire that the peer sends no more."""
         self._has_ended = True
         self._wire.eof_received()
 
     def _give_up(self) -> None:
+        """Abort the connection if the handshake is not complete: its time is over."""
         if not self._is_open:
             self._transport.abort()
 
     def _flush(self) -> None:
+        """Send what TLS has to send."""
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
 
@@ -134,6 +138,7 @@ class TlsLayer(asyncio.Protocol):
         return True
 
     def write_eof(self) -> None:
+        """Send the end of TLS, and keep the connection open for reading."""
         self._say_end()
 
     def _say_end(self) -> None:
@@ -145,6 +150,7 @@ class TlsLayer(asyncio.Protocol):
             self._flush()
 
     def close(self) -> None:
+        """Send the end of TLS, and close the connection after what is still to be sent."""
         self._say_end()
         self._transport.close()
 
@@ -164,4 +170,7 @@ class TlsLayer(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=high)
 
     def get_extra_info(self, name: str) -> Any:
+        """Return the TLS of the connection for `ssl_object`, otherwise what the transport below
+        says.
+        """
         return self._tls if name == "ssl_object" else self._transport.get_extra_info(name)

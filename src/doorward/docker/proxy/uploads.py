@@ -136,6 +136,7 @@ class Upload:
         return self._release()
 
     def _release(self) -> list[bytes]:
+        """Return the pieces that were held, and hold none."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         return waiting
 
@@ -239,6 +240,7 @@ class _Context:
         return False
 
     def now(self) -> Archive | None:
+        """Return None: a build is decided only by its complete archive."""
         return None
 
     def end(self, content: bytes) -> Archive:
@@ -250,6 +252,7 @@ class _Context:
         return Archive("read", content)
 
     def unreadable(self, problem: str) -> Archive:
+        """Return the archive as one that was read, with its problem and without content."""
         return Archive("read", problem=problem)
 
 
@@ -298,7 +301,11 @@ class _Copy:
         return Archive("read", kinds=tuple(sorted(self._kinds)))
 
     def end(self, content: bytes) -> None:
+        """Return None: `now` has told all kinds of entries."""
         return None
 
     def unreadable(self, problem: str) -> Archive:
+        """Return the archive with its problem and the kinds of entries so far, and with the kind of
+        unreadable ones.
+        """
         return Archive("read", kinds=(*sorted(self._kinds), _UNREADABLE), problem=problem)

@@ -206,6 +206,7 @@ class Wire(asyncio.Protocol):
 
 
 def _wake(future: asyncio.Future[None] | None) -> None:
+    """End the wait for a future, if there is one that waits."""
     if future is not None and not future.done():
         future.set_result(None)
 

@@ -503,6 +503,9 @@ def _start(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
 
 
 def _checkpoint(body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a request about the checkpoints of a container: the folder that holds
+    them, "" for the daemon's own.
+    """
     directory = body.get("CheckpointDir") or target.query.get("dir", [""])[0]
     return {"checkpoint": {"directory": directory}}
 
@@ -517,6 +520,7 @@ def _update(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views
 
 
 def _exec(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the view `security` of a request that makes an exec."""
     return {"security": security.exec_security(body)}
 
 
@@ -530,6 +534,9 @@ def _commit(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views
 
 
 def _image_of(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
+    """Return the image that two parameters of the query name, a reference and a tag; NO_IMAGE
+    without the reference.
+    """
     reference = query.get(name, [""])[0]
     return parse_image(reference, query.get(tag, [""])[0]) if reference else NO_IMAGE
 
@@ -556,14 +563,17 @@ def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
 
 
 def _push(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a request that pushes the image `name`."""
     return {"image": parse_image(name, target.query.get("tag", [""])[0])}
 
 
 def _tag(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a request that gives an image a further name: the image of that name."""
     return {"image": _image_of(target.query, "repo", "tag")}
 
 
 def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a request about the image `name`."""
     return {"image": parse_image(name)}
 
 
@@ -597,6 +607,9 @@ def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
 
 
 def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that saves images: the one in the path, or those in the query;
+    `target` has their names, with commas.
+    """
     names = target.query.get("names", []) if not name else [name]
     return {"images": [parse_image(each) for each in names], "target": name or ",".join(names)}
 
@@ -611,18 +624,24 @@ def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
 
 
 def _network(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that creates a network."""
     return {"network": networks.new_network(body), "target": body.get("Name") or ""}
 
 
 def _auth(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a login: its registry."""
     return {"registry": registry_of_address(body.get("serveraddress") or "")}
 
 
 def _search(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    """Return the view of a search for images: the registry that its term names."""
     return {"registry": registry_of_name(target.query.get("term", [""])[0])}
 
 
 def _distribution(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a question to the registry about the image `name`; an image that cannot
+    be resolved has the whole name as its registry.
+    """
     image = parse_image(name)
     return {"image": image, "registry": image["registry"] or name}
 
@@ -660,10 +679,16 @@ def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
 
 
 def _secret(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the target of a request about a secret or config: the one in the path, or the name in
+    the body.
+    """
     return {"target": name or body.get("Name") or ""}
 
 
 def _plugin(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    """Return the views of a request that pulls or upgrades a plugin: its image, and as target the
+    plugin in the path, or else the image.
+    """
     remote = target.query.get("remote", [""])[0]
     return {"image": parse_image(remote) if remote else NO_IMAGE, "target": name or remote}
 

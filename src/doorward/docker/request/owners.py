@@ -44,6 +44,7 @@ def label_values(action: str, body: Any, query: Mapping[str, list[str]]) -> list
 
 
 def _values(*labels: Any) -> list[str]:
+    """Return the owners that sets of labels name, sorted; what is not an object is left out."""
     return sorted({str(each[LABEL]) for each in labels if isinstance(each, dict) and LABEL in each})
 
 
@@ -113,10 +114,12 @@ def _objects_of_connection(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _image(view: Mapping[str, Any]) -> Iterator[Named]:
+    """Yield the image that a request names: its target, or else the reference of its image."""
     yield "image", view["target"] or view["image"]["reference"]
 
 
 def _images(view: Mapping[str, Any]) -> Iterator[Named]:
+    """Yield the images that a request names."""
     for image in view["images"]:
         yield "image", image["reference"]
 
@@ -128,6 +131,7 @@ def _objects_of_tag(view: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def _objects_of_commit(view: Mapping[str, Any]) -> Iterator[Named]:
+    """Yield the container that becomes an image, and the image that has the new name so far."""
     yield "container", view["target"]
     yield "image", view["image"]["reference"]
 

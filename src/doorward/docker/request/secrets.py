@@ -188,6 +188,7 @@ def mask_body(action: str, body: Any, *, env: bool) -> Any:
 
 
 def _drop(_body: Any, _env: bool) -> Any:
+    """Return {}: all of this body is secret."""
     return {}
 
 
@@ -215,6 +216,7 @@ def _create(body: Any, env: bool) -> Any:
 
 
 def _start(body: Any, _env: bool) -> Any:
+    """Return the body of a start, a HostConfig, masked."""
     return mask_host(body)
 
 
@@ -232,6 +234,7 @@ def mask_host(host: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mounts(mounts: list[Any]) -> list[Any]:
+    """Return mounts with the secrets in the options of their volume drivers masked."""
     return [_mount(item) if item and item.get("VolumeOptions") else item for item in mounts]
 
 
@@ -257,14 +260,19 @@ def _options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _exec(body: Any, env: bool) -> Any:
+    """Return the body that makes an exec with, under `env`, the values of environment variables
+    masked.
+    """
     return {**body, "Env": mask_env(body["Env"])} if env and body.get("Env") else body
 
 
 def _volume(body: Any, _env: bool) -> Any:
+    """Return the body that creates a volume with the secrets in its driver's options masked."""
     return {**body, "DriverOpts": _options(body["DriverOpts"])} if body.get("DriverOpts") else body
 
 
 def _network(body: Any, _env: bool) -> Any:
+    """Return the body that creates a network with the secrets in its driver's options masked."""
     return {**body, "Options": _options(body["Options"])} if body.get("Options") else body
 
 
@@ -308,6 +316,9 @@ def _swarm(body: Any, _env: bool) -> Any:
 
 
 def _settings(body: Any, env: bool) -> Any:
+    """Return the settings of a plugin, which are environment variables, with their values masked
+    under `env`.
+    """
     return mask_env(body) if env else body
 
 

@@ -168,6 +168,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def _capabilities(names: Iterable[str]) -> list[str]:
+    """Return capabilities in capitals and without `CAP_`, sorted, each once."""
     return sorted({name.strip().upper().removeprefix("CAP_") for name in names})
 
 

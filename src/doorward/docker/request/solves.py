@@ -129,11 +129,15 @@ def _one(fields: Fields, number: int) -> Any:
 
 
 def _text(fields: Fields, number: int) -> str:
+    """Return the text of a field; "" if it is not given. Raise _UnreadableError if it is given
+    twice, UnicodeDecodeError if it is not UTF-8.
+    """
     value: bytes = _one(fields, number) or b""
     return value.decode()
 
 
 def _texts(fields: Fields, number: int) -> list[str]:
+    """Return the texts of a field; [] if it has none. UnicodeDecodeError if one is not UTF-8."""
     return [value.decode() for value in fields.get(number, [])]
 
 
@@ -239,6 +243,9 @@ def _bridge(content: bytes) -> dict[str, Any]:
 
 
 def _parts(fields: Fields, number: int, known: Mapping[int, int]) -> Iterator[Fields]:
+    """Yield the fields of each message in a field; `known` are the fields that are read, by their
+    wire types.
+    """
     for content in fields.get(number, []):
         yield _fields(content, known)
 

@@ -27,14 +27,19 @@ class _Panel(NamedTuple):
 
 
 def _rate(metric: str, by: str) -> str:
+    """Return the query of a counter's rate per second, a series for each value of label `by`."""
     return f"sum by ({by}) (rate({metric}{_JOB}[$__rate_interval]))"
 
 
 def _increase(metric: str, by: str) -> str:
+    """Return the query of a counter's increase within an interval of the graph, a series for each
+    value of label `by`.
+    """
     return f"sum by ({by}) (increase({metric}{_JOB}[$__rate_interval]))"
 
 
 def _quantile(share: float, metric: str) -> str:
+    """Return the query of a histogram's quantile; `share` is from 0 to 1."""
     return f"histogram_quantile({share}, {_rate(f'{metric}_bucket', 'le')})"
 
 

@@ -117,6 +117,7 @@ def _is_template(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
+    """Return the suffix of a file's name, or the whole name if it has none."""
     return path.suffix or path.name
 
 

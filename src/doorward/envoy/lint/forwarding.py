@@ -106,6 +106,7 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
 
 
 def _is_passed(directive: _Directive) -> bool:
+    """Return True if a directive hands requests on to another server."""
     return directive.words[:1] == ["proxy_pass"]
 
 

@@ -275,6 +275,7 @@ def _fields(term: Node) -> dict[str, Node]:
 
 
 def _is_text(term: Node | None) -> bool:
+    """Return True for a text that is written in the policy itself and is not empty."""
     return isinstance(term, Scalar) and isinstance(term.value, str) and term.value != ""
 
 

@@ -119,6 +119,9 @@ class Iptables:
 
 
 def _transaction(lines: Iterable[str]) -> str:
+    """Return a script for iptables-restore that changes the table `nat` by these lines, all or
+    none.
+    """
     return "\n".join(["*nat", *lines, "COMMIT", ""])
 
 
@@ -173,6 +176,7 @@ def _jumps(listed: list[str]) -> list[str]:
 
 
 def _deletion(line: str) -> str:
+    """Return the line that deletes a rule from the line that appended it."""
     return "-D" + line.removeprefix("-A")
 
 

@@ -114,6 +114,7 @@ class Nft:
 
 
 def _removal(family: Family) -> list[str]:
+    """Return the lines that delete our table, even if it is not there."""
     # To name a table makes it when it is not there; so the deletion never fails.
     return [f"table {family} {TABLE}", f"delete table {family} {TABLE}"]
 

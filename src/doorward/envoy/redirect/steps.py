@@ -26,16 +26,29 @@ variant."""
 
 
 class BackEnd(Protocol):
-    """A way to read and change rules: nftables or a variant of iptables."""
+    """A way to read and change rules: nftables or a variant of iptables. Every method that runs a
+    program raises RedirectError if it is missing or fails.
+    """
 
     name: str
 
-    def find_programs(self) -> tuple[str, ...]: ...
-    def is_present(self) -> bool: ...
-    def script(self, options: Redirect) -> str: ...
-    def problems(self, options: Redirect) -> list[str]: ...
-    def install(self, options: Redirect) -> None: ...
-    def remove(self) -> None: ...
+    def find_programs(self) -> tuple[str, ...]:
+        """Return the real paths of the programs that it runs; () if one is not installed."""
+
+    def is_present(self) -> bool:
+        """Return True if something of our rules is there."""
+
+    def script(self, options: Redirect) -> str:
+        """Return the input with which a program would set the rules; runs nothing."""
+
+    def problems(self, options: Redirect) -> list[str]:
+        """Return one text for each rule that is missing or out of place; [] if all are in force."""
+
+    def install(self, options: Redirect) -> None:
+        """Replace our rules by these."""
+
+    def remove(self) -> None:
+        """Delete our rules; it is not an error if there are none."""
 
 
 def find_families() -> tuple[Family, ...]:

@@ -108,6 +108,9 @@ class _Watch:
         self.tell()
 
     def half_close(self) -> None:
+        """Raise GrpcError if the client ends its side without a message; otherwise the watch goes
+        on.
+        """
         if self._service is None:
             raise GrpcError(Status.INTERNAL, "the call ended before its message was complete")
 

@@ -136,6 +136,9 @@ class Call:
         self._set_deadline()
 
     def _set_deadline(self) -> None:
+        """Set the stream's deadline to the earlier of the call's and the message's; 0.0 if there is
+        neither.
+        """
         deadlines = [each for each in (self._ends_at, self._message_ends_at) if each]
         self._stream.deadline = min(deadlines, default=0.0)
 
@@ -347,6 +350,7 @@ class _Refusal:
         self._block = block
 
     def open(self, stream: Stream) -> None:
+        """Send the answer and end the stream."""
         stream.sender.finish(stream, self._block)
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
@@ -378,6 +382,7 @@ class _Unary:
         self._seconds = wait if timeout is None else min(wait, timeout)
 
     def open(self, stream: Stream) -> None:
+        """Start the time limit for the request."""
         stream.deadline = stream.sender.now + self._seconds
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
@@ -466,6 +471,7 @@ class _Unary:
             stream.sender.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
     def _fail(self, stream: Stream, error: GrpcError) -> None:
+        """End the stream with an error, and forget what it received."""
         # What was collected must give its bytes back to the budget that all streams share.
         self.abort(stream)
         stream.sender.finish(stream, trailers_only(error.status, error.message))

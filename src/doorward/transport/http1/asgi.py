@@ -47,20 +47,47 @@ class Carrier(Protocol):
     loop: asyncio.AbstractEventLoop
 
     @property
-    def ends(self) -> bool: ...
+    def ends(self) -> bool:
+        """True if the connection ends after the response that is due now."""
+
     @property
-    def date(self) -> bytes: ...
+    def date(self) -> bytes:
+        """The `date` header of a response, as a line."""
+
     @property
-    def can_write(self) -> bool: ...
+    def can_write(self) -> bool:
+        """True if the write buffer has room; also if the connection is gone, so that nobody waits
+        for it.
+        """
+
     @property
-    def tls(self) -> Any: ...
+    def tls(self) -> Any:
+        """The TLS object (`ssl.SSLObject`) of the connection; None without TLS."""
+
     @property
-    def addresses(self) -> tuple[Any, Any]: ...
-    def respond(self, request: Request, response: Response) -> None: ...
-    def write(self, data: bytes) -> None: ...
-    def finish_call(self, call: AsgiCall, *, ends: bool) -> None: ...
-    def read_on(self) -> None: ...
-    def abort(self) -> None: ...
+    def addresses(self) -> tuple[Any, Any]:
+        """The socket addresses of client and server; (None, None) if the connection is gone."""
+
+    def respond(self, request: Request, response: Response) -> None:
+        """Write the response to `request` and begin the next one. Does nothing if the connection is
+        gone or the request was answered.
+        """
+
+    def write(self, data: bytes) -> None:
+        """Write bytes of a response, or queue them; dropped if the connection is gone."""
+
+    def finish_call(self, call: AsgiCall, *, ends: bool) -> None:
+        """Begin the next request after a call has written its response; with `ends`, end the
+        connection instead.
+        """
+
+    def read_on(self) -> None:
+        """Resume reading after the call has taken the bytes it was fed; restarts the body's time
+        limit.
+        """
+
+    def abort(self) -> None:
+        """End the connection at once; what is not sent yet is lost."""
 
 
 class AsgiCall:

@@ -374,6 +374,7 @@ class Sender:
         self.write(FrameType.GOAWAY, 0, 0, UINT32.pack(last) + UINT32.pack(code) + reason)
 
     def _notify(self) -> None:
+        """Say that there is output, unless the connection is about to write anyway."""
         if not self.is_busy and self._on_output is not None:
             self._on_output()
 

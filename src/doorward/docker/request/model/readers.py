@@ -89,6 +89,7 @@ Fault: TypeAlias = tuple[str, str] | None
 
 
 def _mismatch(path: str, why: str) -> MalformedRequestError:
+    """Return the error for the field at `path`; "" is the whole body."""
     return MalformedRequestError(f"body field {path or '(whole)'} {why}")
 
 
@@ -97,6 +98,7 @@ def _at(path: str, name: str) -> str:
 
 
 def _check_count(value: Any, path: str) -> None:
+    """Raise MalformedRequestError if a list or object has more than `MOST_ITEMS` items."""
     if len(value) > MOST_ITEMS:
         raise _mismatch(path, f"holds more than {MOST_ITEMS} items")
 

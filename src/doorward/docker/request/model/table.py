@@ -124,6 +124,9 @@ _READ_LOOSE: Final = value_reader(ValueType("", LOOSE, "", lambda _value: True))
 
 
 def _fields(name: str) -> dict[str, str]:
+    """Return the fields of a structure and their types, with those of the structures that it
+    extends.
+    """
     base = _TABLE["extends"].get(name)
     return {**(_fields(base) if base else {}), **_TABLE["structs"][name]}
 

@@ -106,6 +106,9 @@ class Templates:
         return self._join(head, template, binds, notes)
 
     def _fits(self, head: Mapping[str, Any], template: Template) -> bool:
+        """Return True if a head has only fields of the structure, and none that the template has
+        too.
+        """
         names = head.keys()
         return names <= self._fields and names.isdisjoint(template.names)
 

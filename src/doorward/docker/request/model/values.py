@@ -456,6 +456,7 @@ _PLATFORM_PART: Final = re.compile(r"[A-Za-z0-9_.]{0,32}")
 
 
 def _is_list(value: str) -> bool:
+    """Return True if a text is a list in JSON."""
     return type(_document(value)) is list
 
 
@@ -475,6 +476,7 @@ _add("platforms", "a platform in JSON", _are_platforms)
 
 
 def _refuse(_value: Any) -> bool:
+    """Return False: no value is accepted."""
     return False
 
 
