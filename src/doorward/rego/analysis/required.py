@@ -87,7 +87,7 @@ def _operands(term: Node) -> Iterator[Node]:
         case Ref(head=Var(), args=args):
             return iter(args)
         case _:
-            return children(term)
+            return iter(children(term))
 
 
 def _is_assigned(term: Node, documents: Set[str]) -> bool:

@@ -77,8 +77,8 @@ class Carrier(Protocol):
         """Write bytes of a response, or queue them; dropped if the connection is gone."""
 
     def finish_call(self, call: AsgiCall, *, ends: bool) -> None:
-        """Begin the next request after a call has written its response; with `ends`, end the
-        connection instead.
+        """Begin the next request after a call has written its response. Ends the connection instead
+        with `ends`, or if the request is not complete yet.
         """
 
     def read_on(self) -> None:

@@ -594,8 +594,9 @@ class HttpConnection(asyncio.Protocol):
         return info("peername"), info("sockname")
 
     def finish_call(self, call: AsgiCall, *, ends: bool) -> None:
-        """Begin the next request after a call has written its response; `ends`: end the
-        connection.
+        """Begin the next request after a call has written its response. Ends the connection instead
+        with `ends`, or if the request is not complete yet. Nothing happens for a call that is not
+        the present one.
         """
         if self._call is call and self._transport is not None:
             self._finish(ends=ends or self._request is self._current)
