@@ -1,4 +1,4 @@
-"""The collector is paused for a while, by those who own the process, and never left so."""
+"""The collector is paused for a while, and never left so."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ def test_an_error_ends_it_too() -> None:
     assert gc.isenabled()
 
 
-def test_the_engine_leaves_the_collector_of_the_process_alone(
+def test_the_engine_pauses_the_collector_only_while_it_compiles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    query = Engine({"a.rego": "package a\n\np := 1"}).prepare("data.a.p")
+    assert gc.isenabled()
+    assert query.value() == 1
+    assert gc.isenabled()
+
     def refuse() -> None:
         raise AssertionError("the library paused the collector")
 
     monkeypatch.setattr(gc, "disable", refuse)
-    Engine({"a.rego": "package a\n\np := 1"}).prepare("data.a.p").value()
+    assert query.value() == 1
     from_json("[" + "1," * (1 << 20) + "1]")
 
 

@@ -1,8 +1,9 @@
 """Python's cyclic garbage collector, paused while much is made that stays.
 
 Compiling and loading make millions of objects, nearly all of which live on. Each full collection
-looks at all of them again, which made 10,000 rules cost 15 times what 1,000 cost. The collector
-belongs to the process: what pauses it is a command or a server, never the engine by itself.
+looks at all of them again, which made 10,000 rules cost 16 times what 1,000 cost. The collector
+belongs to the process: the engine pauses it only while it compiles, and never where a program has
+turned it off; for longer, only commands and servers do.
 """
 
 from __future__ import annotations

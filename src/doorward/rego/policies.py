@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from doorward.base.collector import gc_paused
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query
 from doorward.rego.analysis.resolve import resolve_query
 from doorward.rego.analysis.tree import RuleNode, insert_rules
@@ -53,6 +54,7 @@ unknowns.
 """
 
 
+@gc_paused()
 def compile(
     modules: Mapping[str, Policy],
     options: Options | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,27 @@ def test_bound_to_other_data_nothing_is_compiled_again() -> None:
     assert two.prepare("data.a.p").value() == 2
     assert three.prepare("data.a.p").value() == 3
     assert two.policies is three.policies is two.with_data({}).policies
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_as_it_was_after_a_compilation(enabled: bool) -> None:
+    was_enabled = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        seen: list[bool] = []
+
+        def prepare(modules: dict[str, Module]) -> tuple[dict[str, Module], object]:
+            seen.append(gc.isenabled())
+            return modules, None
+
+        assert compile(POLICY, prepare=prepare).bind({"xs": []}).prepare("data.a.p").value() == 0
+        assert gc.isenabled() is enabled
+        with pytest.raises(CompileError):
+            compile({"a.rego": "package a\n\np if x"})
+        assert gc.isenabled() is enabled
+        assert seen == [False]
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 def test_answers_of_one_data_are_not_those_of_another() -> None:

@@ -18,6 +18,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
 
+from doorward.base.collector import gc_paused
 from doorward.base.records import record
 from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.tree import Definition, RuleNode
@@ -139,6 +140,7 @@ class Functions:
             with ThreadPoolExecutor(1, "code generation") as stack:
                 return stack.submit(self._compile, source, write).result()
 
+    @gc_paused()
     def _compile(self, source: Source, write: Write) -> CodeType:
         """Generate and compile the code and bind its constants in the namespace."""
         constants = Constants(shared=self.namespace)
