@@ -58,11 +58,7 @@ def allowed_conditions(
     """
     cases = list(_cases(definitions, reader, comparer))
     if sum(1 for each in cases if each.is_allowed) * len(cases) > MAX_PAIRS:
-        first = definitions.rules[0][0]
-        comparer.fail(
-            first.span,
-            f"the document {first.path} has too many rules with different values for a filter",
-        )
+        _refuse_values(definitions, comparer)
         return ()
     bodies = [_body_of(case, cases, definitions) for case in cases if case.is_allowed]
     default = definitions.default
@@ -225,11 +221,7 @@ def check_flat(definitions: Definitions, comparer: Comparer) -> None:
     if comparer.faults:
         return
     if len(outcomes) ** 2 > MAX_PAIRS:
-        first = definitions.rules[0][0]
-        comparer.fail(
-            first.span,
-            f"the document {first.path} has too many rules with different values for a filter",
-        )
+        _refuse_values(definitions, comparer)
         return
     for index, (number, position, branch, outcome) in enumerate(outcomes):
         for other_number, other_position, other, second in outcomes[index + 1 :]:
@@ -241,3 +233,12 @@ def check_flat(definitions: Definitions, comparer: Comparer) -> None:
             if not definitions.exclude(outcome, second):
                 comparer.conflict(branch.path, branch.span, other.span)
                 return
+
+
+def _refuse_values(definitions: Definitions, comparer: Comparer) -> None:
+    """Record the error that a document has more values than a filter may compare in pairs."""
+    first = definitions.rules[0][0]
+    comparer.fail(
+        first.span,
+        f"the document {first.path} has too many rules with different values for a filter",
+    )

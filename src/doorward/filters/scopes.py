@@ -67,6 +67,7 @@ class Index:
 Known: TypeAlias = Scalar | Array | Set | Object
 Meaning: TypeAlias = Place | Index | Known
 _INPUT: Final = Var("input")
+_NO_VALUE: Final = "a term is neither a column of a table nor a known value"
 _Key: TypeAlias = tuple[Place, Index | None]
 
 
@@ -137,7 +138,7 @@ class Scope:
                 return self._along(location, rest)
             case Call() if _is_function(term):
                 return self._read_call(term)
-        raise UnclearError("a term is neither a column of a table nor a known value", COLUMN)
+        raise UnclearError(_NO_VALUE, COLUMN)
 
     def _read_call(self, call: Call) -> Place:
         """Return the meaning of a built-in's call with a column; UnclearError if it is not
@@ -149,7 +150,7 @@ class Scope:
         operand = self.read(call.args[1]) if len(call.args) > 1 else Scalar("")
         text = operand.value if isinstance(operand, Scalar) else None
         if not isinstance(location, Place) or location.field is None or not isinstance(text, str):
-            raise UnclearError("a term is neither a column of a table nor a known value", COLUMN)
+            raise UnclearError(_NO_VALUE, COLUMN)
         if location.function:
             raise UnclearError("a column may be the operand of one built-in only", COLUMN)
         return Place(location.row, location.name, call.name, text)
@@ -197,9 +198,7 @@ class Scope:
         for part in parts:
             match part:
                 case _ if location.function:
-                    raise UnclearError(
-                        "a term is neither a column of a table nor a known value", COLUMN
-                    )
+                    raise UnclearError(_NO_VALUE, COLUMN)
                 case Scalar(str() as name) if not location.name:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
@@ -207,9 +206,7 @@ class Scope:
                 case Var(name) if location.name:
                     location = Place(self._row(location, self._index(name)))
                 case _:
-                    raise UnclearError(
-                        "a term is neither a column of a table nor a known value", INDEX
-                    )
+                    raise UnclearError(_NO_VALUE, INDEX)
         return location
 
     def _index(self, name: str) -> Index:
