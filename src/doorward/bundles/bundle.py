@@ -507,8 +507,9 @@ class _NamedReader(_Reader):
     """
 
     def bundle(self, *, with_data: bool = True) -> Bundle:
-        """Read the bundle and compute its digest; `members` is empty, so that the bytes of files
-        are not kept in memory.
+        """Parse manifest, data and policies, and compute the bundle's digest; without `with_data`,
+        data are empty and a patch is ignored. `members` is empty, so that the bytes of files are
+        not kept in memory. Raise ManifestError, ParseError or LoadError if a part is not valid.
         """
         digest = hashlib.sha256()
         for name, content in self.members:

@@ -323,7 +323,8 @@ def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]
 
 
 def _why(request: _Request, *, as_json: bool) -> int:
-    """Print why the result is as it is, and the smallest change of the input that makes it true.
+    """Print why the result is as it is, and the smallest change of the input that makes it true; as
+    one JSON document with `as_json`.
 
     Return exit code 2 after an error, else 0.
     """
@@ -465,7 +466,9 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
 
 
 def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
-    """Return the compiled query with the policies that it needs; raise LoadError or RegoError."""
+    """Return the compiled query with the policies that it needs; raise LoadError or RegoError. With
+    `traced` it reports what it evaluates to tracers.
+    """
     return _engine(request, timers, traced=traced).prepare(
         request.query,
         strict_builtin_errors=request.strict_builtin_errors,

@@ -179,8 +179,8 @@ class _Log:
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
     """Yield each input as a pair of file name and value, or LoadError if it is malformed or cannot
-    be read. Raise _ExecError for a path that does not exist, a folder that cannot be read, or an
-    empty standard input.
+    be read; with `reads_stdin` the one on standard input is first. Raise _ExecError for a path that
+    does not exist, a folder that cannot be read, or an empty standard input.
     """
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)

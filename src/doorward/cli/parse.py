@@ -108,7 +108,7 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
 
 def _branch(item: object, label: str, depth: int, positions: bool) -> Iterator[str]:
     """Yield the lines of a node, or of each node in a tuple (the pairs of an object, the body of
-    `not`).
+    `not`), with rows and columns if `positions` is True.
     """
     if not isinstance(item, tuple):
         yield from tree(item, positions=positions, label=label, depth=depth)

@@ -126,7 +126,8 @@ class ServiceClient:
         self, method: str, url: str, sent: dict[str, str], content: bytes, wait: float, limit: int
     ) -> Answer:
         """Send a request and read its response; every failure becomes a ServiceError in the form of
-        Go's, `Get "URL": reason`.
+        Go's, `Get "URL": reason`. `wait` adds seconds to the time for all of it; `limit` is the
+        largest body in bytes.
         """
         named = f'{method.capitalize()} "{url}"'
         until = time.monotonic() + WITHIN + wait

@@ -78,8 +78,9 @@ class GrpcListener:
         name: str = "grpc",
     ) -> None:
         """`services` makes the methods on the loop that runs them; `names` are their services, for
-        health checks. `listeners` are sockets that others bound and whose files they delete;
-        without them `start` binds `addr`. Raise StartError if `addr` is malformed.
+        health checks. `deadline`: the seconds of an evaluation; the loop counts as stuck only long
+        after them. `listeners` are sockets that others bound and whose files they delete; without
+        them `start` binds `addr`. Raise StartError if `addr` is malformed.
         """
         self._addr = addr
         self._make_services = services

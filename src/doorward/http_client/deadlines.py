@@ -72,7 +72,9 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect over TCP within the exchange's deadline; httpcore.ConnectTimeout after it."""
+        """Connect over TCP within `timeout` seconds and the exchange's deadline;
+        httpcore.ConnectTimeout after the earlier of them.
+        """
         left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(
             self._inner.connect_tcp(host, port, left, local_address, socket_options=socket_options)
@@ -84,8 +86,8 @@ class _Backend(httpcore.NetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect over a Unix socket within the deadline of the exchange; httpcore.ConnectTimeout
-        after it.
+        """Connect over a Unix socket within `timeout` seconds and the exchange's deadline;
+        httpcore.ConnectTimeout after the earlier of them.
         """
         left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.connect_unix_socket(path, left, socket_options=socket_options))

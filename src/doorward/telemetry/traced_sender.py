@@ -22,8 +22,9 @@ class TracedSender:
         self.tracer: Tracer | None = None
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
-        """Send a request in a span, and return the response. Trace headers that the policy sets are
-        replaced, as in OPA. A status from 400 marks the span as failed.
+        """Send a request in a span, and return the response; SendError if there is none by
+        `deadline` (monotonic seconds). Trace headers that the policy sets are replaced, as in OPA.
+        A status from 400 marks the span as failed.
         """
         from doorward.rego.shared import (
             default_sender,  # it brings an HTTP client, which few starts need

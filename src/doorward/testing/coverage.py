@@ -77,8 +77,9 @@ class Coverage:
                 self._below.setdefault(id(owner), set()).update(rows)
 
     def note(self, span: Span, *, holds: bool, is_rule: bool) -> None:
-        """Record, from a partial evaluation, the row of a rule that holds, or of an expression that
-        is about to be evaluated (`holds` is False).
+        """Record, from a partial evaluation, the row of a rule that holds (`is_rule`), or of an
+        expression that is about to be evaluated (`holds` is False); nothing of an expression that
+        holds or a rule that is about to be evaluated.
         """
         if holds is is_rule:
             self.hits.add((span.file, span.row))

@@ -184,6 +184,9 @@ class RemotePdp:
         body of the response. It is sent again, on a new connection, only if an idle one ends
         without a byte of a response. The first loopback address that answered is stored for later
         connections.
+
+        TimeoutError after `until` (monotonic seconds); OSError or HTTPException if there is no
+        connection, or it fails.
         """
         with contextlib.suppress(IndexError):
             idle = self._idle.pop()
@@ -202,7 +205,8 @@ class RemotePdp:
     def _exchange(self, connection: _Connection, body: bytes, until: float) -> tuple[int, bytes]:
         """Send the request on a connection and return the status and body of the response. The
         connection becomes idle, for the next request, if it stays open and `MAX_IDLE` are not idle
-        yet; otherwise it is closed.
+        yet; otherwise it is closed, also after an error, which passes through: TimeoutError after
+        `until` (monotonic seconds), OSError or HTTPException.
         """
         keep = False
         try:
@@ -217,7 +221,7 @@ class RemotePdp:
 
 class _Connection:
     """A connection to the decision point. Each wait for it ends at the deadline of the request that
-    uses it.
+    uses it. TimeoutError after `until` (monotonic seconds), or OSError, if it cannot be made.
     """
 
     def __init__(

@@ -427,7 +427,8 @@ class _Reader:
 
     def _read_mount(self, value: str, *, later: bool) -> None:
         """Read a RUN --mount, and add the image that it mounts to the images. Raise DockerfileError
-        for an unknown type, and for a `from` that is neither an image nor an earlier stage.
+        for an unknown type, and for a `from` that is neither an image nor an earlier stage; after
+        ONBUILD (`later`) for any stage.
         """
         for pair in value.split(","):
             key, _, content = pair.partition("=")
