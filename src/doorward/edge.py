@@ -299,7 +299,9 @@ def loop_thread(
     part: Part | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> threading.Thread:
-    """Return a daemon thread, not started, that runs `repeat` with these arguments."""
+    """Return a daemon thread, not started, that calls `step` until it returns False or `stop` is
+    set, with pauses after faults (`repeat`).
+    """
     return threading.Thread(
         target=repeat,
         args=(step, edge),

@@ -653,8 +653,8 @@ def _bundles(
     read: Config, top: Block, services: Mapping[str, Service], warnings: list[str]
 ) -> dict[str, BundleOptions]:
     """Return the bundles with their services. The older key `bundle` is accepted in place of
-    `bundles`, with a warning. Raise ConfigError for a service or signing key that does not exist,
-    and for `signing` without a key.
+    `bundles`, with a warning in `warnings`. Raise ConfigError for a service or signing key that
+    does not exist, and for `signing` without a key.
     """
     older = read.older_bundle
     if older is not None:

@@ -337,9 +337,9 @@ class Console:
         return json_response({"error": "this decision is no longer kept"}, 404)
 
     async def _search(self, fields: dict[str, str]) -> Response:
-        """Return one page of the kept decisions that match a filter. Of the query's parameters,
-        `before`, `limit` and `group` are about the page, all others are the filter; 400 for an
-        invalid one.
+        """Return one page of the kept decisions that match a filter. Of the query's parameters, in
+        `fields`, `before`, `limit` and `group` are about the page and are removed, all others are
+        the filter; 400 for an invalid one.
         """
         try:
             before = _cursor(fields.pop("before", ""))

@@ -368,7 +368,7 @@ class Uploads:
         late = threading.Event()
 
         def send() -> bool:
-            """Send once."""
+            """Send once; False, so that the thread ends."""
             self.send()
             return False
 

@@ -179,7 +179,7 @@ def read_http(
     services: GrpcReader | None = None,
 ) -> None:
     """Add to `out` what is derived from the `http` object: parsed path, query and, unless skipped,
-    body.
+    body. `services` reads gRPC bodies; without it their value is None.
 
     Raise a RequestError if one of them cannot be parsed or, with `is_strict`, is ambiguous.
     """

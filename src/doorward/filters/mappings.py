@@ -66,6 +66,7 @@ def _kind(value: object) -> str:
 
 def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
     """Return the names for a target: its dialect's mapping, else its kind's, else the common one.
+    None maps no name.
 
     Raise ValueError if that mapping is not an object.
     """
@@ -80,7 +81,9 @@ def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
 
 
 def short_names(mappings: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the names below `input` that a mapping declares as columns."""
+    """Return the names below `input` that `mappings` declares as columns, by `$table` in the
+    mapping of a target or dialect; in the common mapping `$table` declares nothing.
+    """
     return frozenset(
         name
         for tables in (mappings or {}).values()

@@ -109,11 +109,14 @@ class _Stream(httpcore.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Return at most `max_bytes`, b"" at the end, within `timeout` seconds and the deadline of
+        the exchange; httpcore.ReadTimeout after the earlier of them.
+        """
         return self._inner.read(max_bytes, _seconds_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all bytes in pieces of `_PIECE`, each within the deadline; httpcore.WriteTimeout
-        after it.
+        """Write all bytes in pieces of `_PIECE`, each within `timeout` seconds and the deadline of
+        the exchange; httpcore.WriteTimeout after the earlier of them.
         """
         for at in range(0, len(buffer), _PIECE):
             self._inner.write(
@@ -129,8 +132,8 @@ class _Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        """Perform the TLS handshake within the deadline of the exchange; httpcore.ConnectTimeout
-        after it.
+        """Perform the TLS handshake within `timeout` seconds and the deadline of the exchange;
+        httpcore.ConnectTimeout after the earlier of them.
         """
         left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, left))

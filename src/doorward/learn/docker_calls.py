@@ -253,8 +253,8 @@ def _of_subject(
 
 
 def _of_limits(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the limits that a request needs, of those that the shipped policies enforce; `"0"`
-    means unlimited.
+    """Yield the limits that a request needs, of those that the shipped policies enforce, as pairs
+    of setting and value; `"0"` means unlimited.
     """
     action, resources = input.get("action"), _object(input, "resources")
     changed = {each for each in _list(resources, "changed") if type(each) is str}

@@ -145,7 +145,9 @@ def _ceiling(limit: float) -> int | float:
 def _put_digests(
     data: dict[str, Any], added: defaultdict[str, Settings], digests: Mapping[str, bool]
 ) -> None:
-    """Require digests of images if some users only use such, and exempt the users who do not."""
+    """Require digests of images in `data` if some users (True in `digests`) only use such, and
+    exempt the users who do not: in `added`, the settings of their roles.
+    """
     data["images"]["require_digest"] = True in digests.values()
     if True in digests.values():
         for user, is_strict in digests.items():

@@ -66,7 +66,9 @@ def patch_data(
     timers = Timers(())
 
     def patch() -> bool:
-        """Apply the operations of the body; raise _ForbiddenError for a path that is not served."""
+        """Apply the operations of the body and return True; raise _ForbiddenError for a path that
+        is not served.
+        """
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
         # All of them before any is applied: a patch is done as a whole or not.

@@ -307,8 +307,9 @@ _GROUPS: Final = ("label", "vcs", "input-metadata")
 
 
 def _read_options(options: Mapping[str, str], request: _Request) -> None:
-    """Read the frontend's options: contexts, caches, build arguments, entitlements and options that
-    are not known.
+    """Read the frontend's options into `request`: contexts, caches, build arguments, entitlements
+    and options that are not known. Raise RequestError for cache imports that are not JSON,
+    _UnreadableError for those of another form.
     """
     for name, value in options.items():
         group = name.partition(":")[0]

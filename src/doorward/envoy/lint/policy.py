@@ -100,7 +100,9 @@ class _Package:
                 yield from self._check_rule(rule)
 
     def _check_rule(self, rule: Rule) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of the negations and calls in one rule, at any depth."""
+        """Yield rule, message and position of each problem in the negations and calls of one rule,
+        at any depth.
+        """
         for node in walk(rule):
             match node:
                 case Expr(negated=True) | Not():
@@ -136,8 +138,8 @@ class _Package:
             yield Finding(file, line, "policy-unverified-token", message)
 
     def _check_negation(self, node: Expr | Not) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of a `not` that is true if the body or a header is missing, or if the path
-        has another query.
+        """Yield rule, message and position of each problem of a `not` that is true if the body or a
+        header is missing, or if the path has another query.
         """
         for path in set().union(*map(self._paths, _last_step(node))):
             if any(path[: len(body)] == body for body in _BODIES):
@@ -152,8 +154,8 @@ class _Package:
                 yield "policy-path-query", message, node.span
 
     def _check_call(self, call: Call) -> Iterator[tuple[str, str, Span]]:
-        """Yield problems of one call: a header compared as a whole, a match on path and query, a
-        secret in the policy, or a slow `http.send`.
+        """Yield rule, message and position of each problem of one call: a header compared as a
+        whole, a match on path and query, a secret in the policy, or a slow `http.send`.
         """
         paths = [self._resolve(argument) for argument in call.args]
         if call.name in {"equal", "neq", "eq"} and call.infix:

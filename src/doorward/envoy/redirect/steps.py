@@ -88,7 +88,7 @@ def stay(
     options: Redirect, name: str | None, *, until: Event, every: float, say: Callable[[str], None]
 ) -> None:
     """Install the rules, and again every `every` seconds if something is missing; blocks until
-    `until` is set.
+    `until` is set. `name` is the back end; None chooses one each time.
 
     `say` gets the text of the first installation, and one whenever something changed. The rules
     stay in force afterwards. Raise RedirectError if they cannot be installed.
