@@ -95,7 +95,7 @@ def test_a_rule_of_another_shape_is_refused(name: str, value: Any) -> None:
     ids=["long", "deep"],
 )
 def test_a_file_that_is_too_large_is_refused(text: str, problem: str) -> None:
-    message = rf"^review\.yaml: the file cannot be read: yaml: {problem}$"
+    message = rf"^review\.yaml: the file is above a limit: yaml: {problem}$"
     with pytest.raises(LearnError, match=message):
         read_rows(text, "review.yaml")
     with pytest.raises(LearnError, match=message):

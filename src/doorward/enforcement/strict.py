@@ -242,7 +242,7 @@ def check_body(
     length = headers.get("content-length")
     if not body and not raw_body:
         if length is not None and length != "0":
-            _refuse("body was not sent to the policy")
+            _refuse("body was not passed on by the proxy")
         return False
     if body and raw_body:
         _refuse("two bodies")

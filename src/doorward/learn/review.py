@@ -241,7 +241,7 @@ def read_yaml(text: str, name: str) -> Any:
         problem = str(error).strip().splitlines()[0]
         raise LearnError(f"{name}: the file is not YAML: {problem}") from None
     except EvaluationAborted as error:
-        raise LearnError(f"{name}: the file cannot be read: {error}") from None
+        raise LearnError(f"{name}: the file is above a limit: {error}") from None
 
 
 def read_decision(value: Any, location: str) -> str:

@@ -184,7 +184,7 @@ def test_paths_that_cannot_be_checked_are_refused(tmp_path: Path) -> None:
 def test_the_report_is_text_json_or_sarif(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["kit", "check", str(NAIVE)]) == 1
     text = capsys.readouterr().out
-    assert "naive.yaml:53: error: policy-default: the default is true\n    a default of" in text
+    assert "naive.yaml:53: error: policy-default: the default is true\n    a default other" in text
     assert run(["kit", "check", "-f", "json", str(NAIVE)]) == 1
     documents = json.loads(capsys.readouterr().out)
     assert len(documents) == len(rules_broken_by(NAIVE))

@@ -446,9 +446,9 @@ class _Reader:
             try:
                 words = json.loads(text)
             except (ValueError, RecursionError):
-                self._refuse("sources are not a JSON array")
+                self._refuse("sources of ADD are not a JSON array: write valid JSON")
             if type(words) is not list or any(type(word) is not str for word in words):
-                self._refuse("sources are not texts")
+                self._refuse("sources of ADD are not all strings: quote each in the JSON array")
         else:
             words = text.split()
         for word in words[:-1]:

@@ -53,8 +53,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "unreadable": _error("a file that cannot be parsed cannot be checked"),
     # Envoy
     "envoy-no-check": _error("without the filter ext_authz every request is forwarded"),
-    "envoy-failure-mode-allow": _error("a decision point that fails would open everything"),
-    "envoy-check-disabled": _error("a route without the check is open"),
+    "envoy-failure-mode-allow": _error("if the decision point fails, every request is allowed"),
+    "envoy-check-disabled": _error("requests on a route without the check are forwarded undecided"),
     "envoy-check-not-last": _error(
         "filters after the check can change the request that was decided on"
     ),
@@ -68,7 +68,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-escaped-slashes": _error("policy and application would read `%2F` in two ways"),
     "envoy-underscores": _error("many applications take `a_b` and `a-b` for one header"),
     "envoy-upgrade": _error("after an upgrade neither the stream nor its body is decided on"),
-    "envoy-connect": _error("traffic in a tunnel is not decided on"),
+    "envoy-connect": _error("traffic in a tunnel that CONNECT opens is not decided on"),
     "envoy-chunked-length": _error("a request with a length and chunks can smuggle another one"),
     "envoy-remote-address": _error("clients would choose their own address"),
     "envoy-internal-address": _warning("private addresses may send `x-envoy-*` headers"),
@@ -78,11 +78,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-google-grpc": _warning("google_grpc costs twice as much, and has no circuit breakers"),
     "envoy-check-timeout": _warning("the default of 200 ms denies when the machine is busy"),
     "envoy-pack-as-bytes": _warning("a body that is not UTF-8 fails the check"),
-    "envoy-api-version": _error("the decision point speaks V3"),
+    "envoy-api-version": _error("the decision point only speaks V3 of the API"),
     "envoy-timeouts": _warning("slow clients hold connections for as long as they like"),
     "envoy-header-limits": _warning("large or many headers cost memory in every part"),
-    "envoy-http2-limits": _warning("one connection could ask for everything at the same time"),
-    "envoy-buffer-limit": _warning("1 MiB for each connection is the default"),
+    "envoy-http2-limits": _warning(
+        "one connection could send any number of requests at the same time"
+    ),
+    "envoy-buffer-limit": _warning(
+        "with the default of 1 MiB for each, connections can fill the memory"
+    ),
     "envoy-overload": _warning("Envoy would run out of memory before it refuses requests"),
     "envoy-connection-limit": _warning("clients could use up every connection"),
     "envoy-responses-mode": _error("a response that is not sent whole is not filtered"),
@@ -112,16 +116,18 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "pdp-dry-run": _error("a dry run allows everything"),
     "pdp-logs-bodies": _warning("the decision log has the data that policies hide from users"),
-    "pdp-fail-call": _warning("a failed call is what failure_mode_allow would open"),
+    "pdp-fail-call": _warning(
+        "an error fails the call, which failure_mode_allow would let pass: use deny"
+    ),
     "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),
     "pdp-no-decision-log": _warning("decisions could not be traced later"),
     # Policies
-    "policy-default": _error("a default of anything but false is open"),
-    "policy-no-default": _warning("undefined is not a decision"),
+    "policy-default": _error("a default other than false allows what no rule decides"),
+    "policy-no-default": _warning("the decision is undefined if no rule for `allow` holds"),
     "policy-open-without-body": _error("a missing or unparsed body makes the condition true"),
     "policy-open-without-header": _error("the client decides which headers it sends"),
     "policy-header-list": _error("repeated headers arrive joined by commas: split, then compare"),
-    "policy-path-query": _error("`path` holds the query, which the client writes"),
+    "policy-path-query": _error("`path` includes the query, in which a client can write anything"),
     "policy-truncated-body": _warning("the policy sees the beginning of a long body only"),
     "policy-unverified-token": _error("anybody can forge a token that is not verified"),
     "policy-secret": _warning("everybody who reads the policy can sign tokens"),
@@ -129,11 +135,11 @@ RULES: Final[Mapping[str, Rule]] = {
     # Deployments
     "kit-no-redirect": _error("without the redirect the application's port is open to everyone"),
     "kit-ipv4-only": _error("over IPv6 nothing is redirected"),
-    "kit-loopback": _warning("containers of the pod reach the application past Envoy"),
+    "kit-loopback": _warning("containers of the pod reach the application without Envoy"),
     "kit-open-port": _error("the port is not redirected, and the application listens on it"),
-    "kit-shared-user": _error("connections of this user pass the redirect"),
+    "kit-shared-user": _error("connections of Envoy's user are not redirected: use another"),
     "kit-host-network": _error("the redirect would apply to the whole node"),
-    "kit-exposed-port": _error("the application is reached past Envoy"),
+    "kit-exposed-port": _error("clients reach the application without Envoy"),
     "kit-root": _warning("root in a container is nearly root outside"),
     "kit-privileges": _warning("a program could gain what the container was not given"),
     "kit-capabilities": _warning("no part but the redirect needs any capability"),

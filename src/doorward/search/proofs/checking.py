@@ -545,7 +545,8 @@ class Checker:
         self, call: Call, around: Sequence[list[str] | None], constants: Sequence[Any], term: str
     ) -> tuple[int, list[Automaton]]:
         """Return the index of the operand that depends on the term, and automata for that operand;
-        ValueError if not supported.
+        ValueError if not supported. `around`: the `lower` and `upper` calls around the term, None
+        for an operand without the term.
         """
         match call.name, len(around):
             case (("eq" | "equal" | "neq"), 2):
@@ -804,19 +805,19 @@ class Checker:
         term: Any = expr.term
         key = None
         if expr.negated or expr.withs or not isinstance(term, (Ref, Call)):
-            raise ValueError("invalid proof step: the expression does not refer to a support rule")
+            raise ValueError(
+                "invalid proof step: the expression is negated, has `with`, or is not a reference"
+            )
         if isinstance(term, Call):
             if term.name != "internal.member_2" or len(term.args) != 2:
-                raise ValueError(
-                    "invalid proof step: the expression does not refer to a support rule"
-                )
+                raise ValueError("invalid proof step: the call is not `x in support_set`")
             key, term = term.args
         rules = self._rules(names_of(term, "data"))
         if not rules and key is None and term.args:
             key = term.args[-1]
             rules = self._rules(names_of(Ref(term.head, term.args[:-1]), "data"))
         if not rules or not all(is_true_rule(r) if key is None else adds_member(r) for r in rules):
-            raise ValueError("invalid proof step: the expression does not refer to a support rule")
+            raise ValueError("invalid proof step: no support rule of this form has the name")
         bodies = []
         for rule in rules:
             head: Any = rule.head.key

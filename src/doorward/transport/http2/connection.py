@@ -504,7 +504,7 @@ class Connection:
         if not ended:
             raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers without END_STREAM")
         if size > self.limits.header_list_size:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers are too large")
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers are larger than the limit")
         try:
             check_trailers(headers)
         except MalformedError as error:

@@ -256,7 +256,7 @@ def _octets(key: Mapping[Any, Any], name: str) -> bytes:
     digits = octets.rstrip(b"=").translate(_STANDARD)
     is_complete = len(octets) % 4 == 0 if is_padded else digits == octets.translate(_STANDARD)
     if not _BASE64.fullmatch(octets) or not is_complete or len(digits) % 4 == 1:
-        raise BuiltinError(f"failed to decode value for key {name}: expected base64")
+        raise BuiltinError(f"failed to decode value for key {name}: expected base64 in the JWK")
     return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
 
 
