@@ -168,7 +168,9 @@ def _service_options(options: dict[str, Any]) -> ServiceOptions:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: add the options that identify the daemon and the plugin."""
+    """Decorator: add the options for the daemon's files and socket, the plugin's name and socket,
+    its policy server, and whether systemd runs it.
+    """
     for option in (
         click.option(
             "-n",

@@ -146,10 +146,11 @@ def _files(paths: Iterable[str], request: _Request) -> int:
 
 
 def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of folder and policy file: the folder is that in `paths`, or the parent of a file
-    in `paths`. Links to folders are not followed.
+    """Yield pairs of folder and `.rego` file, for each path in its order, those of a folder sorted.
+    The folder is that in `paths`, or the parent of a file in `paths`.
 
-    Errors of folders that cannot be read are added to `broken`.
+    Links to folders are followed only in `paths`. Other files and missing paths are skipped; errors
+    of folders that cannot be read are added to `broken`.
     """
     for root in paths:
         folder = root if os.path.isdir(root) else os.path.dirname(root)

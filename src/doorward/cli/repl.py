@@ -255,7 +255,9 @@ class Session:
         return f"Rule '{name}' defined in package {self.package}."
 
     def _rule(self, line: str) -> Rule | None:
-        """Return the rule on a line; None if the line must be evaluated as a query."""
+        """Return the rule on a line; None if the line must be evaluated as a query: one that is not
+        valid as a rule, has several rules, or is only a name such as `allow`.
+        """
         try:
             module = self._parse(f"package {self.package}\n\n{line}")
         except ParseError:

@@ -32,8 +32,8 @@ option: Final = click.option(
 
 def read_schemas(path: str | None) -> Schemas | None:
     """Return the schemas at `path`: one of all input, or those of all files below a folder, by file
-    path without extension; None for None. Raise LoadError if one cannot be read or there are too
-    many.
+    path without extension; None for None. Links to folders are not followed, and folders that
+    cannot be read are skipped. Raise LoadError if a file cannot be read or there are too many.
     """
     if path is None:
         return None

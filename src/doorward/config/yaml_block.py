@@ -49,7 +49,8 @@ def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Blo
     ConfigError if one is not valid.
 
     `a[0].b` is in a list, `\.` is a dot in a key, `\,` a comma in a value. A value is read as
-    YAML; `{a,b}` is a list.
+    YAML, with variables replaced from `environment`; `{a,b}` is a list. The warnings of this are
+    added to those of `top`.
     """
     for assignment in _assignments(setting):
         path, equals, text = assignment.partition("=")

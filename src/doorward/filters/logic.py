@@ -140,7 +140,9 @@ class _Maker(Generic[T]):
         return any_of([all_of([self._of(each, rows) for each in body]) for body in conditions])
 
     def _of(self, condition: Condition, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for one condition; FilterError if it has none."""
+        """Return the predicate for one condition; FilterError if it has none. `rows`: the tables or
+        JSON values to which the names in the condition refer.
+        """
         match condition:
             case Comparison():
                 return self._comparison(condition, rows)

@@ -208,7 +208,8 @@ def _absolute(path: str) -> str:
 def _folders(root: str, by_folder: dict[str, set[str]]) -> Iterator[str]:
     """Yield `root` and every folder below it, each once even if several links lead to it; nothing
     if `root` is not a folder. Adds to `by_folder` each name that leads to `root` or is a link below
-    it, under its folder. Stops after `FOLDERS` folders.
+    it, under its folder. Skips what is below a folder that cannot be read, and stops after
+    `FOLDERS` folders.
     """
     _add_names(root, by_folder)
     if not os.path.isdir(root):

@@ -34,7 +34,7 @@ class PolicyPlugin(CoveragePlugin):
 
     def find_executable_files(self, src_dir: str) -> Iterable[str]:
         """Yield the policies below a folder, so that those that are never loaded count as not
-        covered.
+        covered. Links to folders are not followed; folders that cannot be read are skipped.
         """
         for folder, _, names in os.walk(src_dir):
             yield from [os.path.join(folder, name) for name in names if name.endswith(".rego")]

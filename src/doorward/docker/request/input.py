@@ -111,7 +111,9 @@ def resolver(root: str) -> Resolve:
     """
 
     def resolve(path: str) -> str | None:
-        """Return a path with its links followed; None if it has too many or cannot be read."""
+        """Return a path with its links followed; None after `_MAX_STEPS` parts or if a link
+        cannot be read.
+        """
         done: list[str] = []
         waiting = path.split("/")[::-1]
         for _ in range(_MAX_STEPS):

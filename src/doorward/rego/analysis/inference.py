@@ -136,7 +136,7 @@ class Inference:
 
     def _replacement(self, item: With, scope: Scope, around: Scope) -> Finding | None:
         """Return the error if a `with` replaces a function by one of a different type; None if it
-        does not, or replaces a document.
+        does not, or replaces a document. `around`: the scope outside of the `with`.
         """
         target, value = self._function(item.target, scope), self._function(item.value, scope)
         if target is None or value is None:

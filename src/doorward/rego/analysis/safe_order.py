@@ -180,7 +180,9 @@ class SafeOrder:
         return unsafe
 
     def _step(self, expr: Expr) -> Step:
-        """Return an expression with its variables, cached."""
+        """Return an expression with the names of its variables, those inside and outside of
+        closures apart. The result is cached by the identity of `expr`.
+        """
         step = self._steps.get(id(expr))
         if step is None:
             names = {v.name for v in expr_vars(expr)}

@@ -145,8 +145,8 @@ def insert_rules(modules: Sequence[Module]) -> RuleNode:
 
 
 def build_tree(modules: Sequence[Module]) -> RuleNode:
-    """Return the tree used for evaluation, in which rules with open references include those below
-    them.
+    """Return the tree used for evaluation. Rules below a node with variables in its rules' paths
+    (`p.a.y` beside `p[x].y`) are moved to that node; functions and documents with a default stay.
     """
     root = insert_rules(modules)
     # A list, since gathering removes nodes from the tree.

@@ -89,7 +89,9 @@ def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.
 def _new_query(
     body: Body, outer: frozenset[str], plan: Plan, constants: Constants
 ) -> FunctionState:
-    """Return the state for writing the function of a query."""
+    """Return the state for writing the function of a query. `outer`: its variables that occur
+    outside of its inner bodies.
+    """
     multiplicity = multiplicity_of_query(body, outer, plan.callees, prints=plan.prints)
     return new_function(plan, constants, FunctionKind.QUERY, multiplicity)
 

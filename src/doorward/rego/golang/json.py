@@ -117,8 +117,9 @@ def _array_text(value: list[Value]) -> str:
 
 
 def _object_text(value: dict[Key, Value]) -> str:
-    """Return the JSON text of an object, sorted by its keys as strings; by Python's encoder in C if
-    its keys and values are simple.
+    """Return the JSON text of an object, sorted by its keys as strings. Of two keys with the same
+    string, such as `1` and `"1"`, the last in Rego's order stays. Python's encoder in C writes
+    objects of simple keys and values.
     """
     count_step()
     if _TEXT.issuperset(map(type, value)) and _SIMPLE.issuperset(map(type, value.values())):
@@ -262,7 +263,7 @@ def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str
             if most is not None:
                 space += width
                 if space > most:
-                    raise LimitError(f"white space is longer than {most} characters")
+                    raise LimitError(f"indentation of the JSON is longer than {most} characters")
         if token[-1] == ",":
             out.append(line)
     return "".join(out)

@@ -243,7 +243,8 @@ def _may_conflict(
     search: SearchContext, one: _Outcome, other: _Outcome, around: Collection[str]
 ) -> bool:
     """Return True if two outcomes may hold for the same keys with different values; False if their
-    keys or bodies exclude each other, or one is an `else` of the other.
+    keys or bodies exclude each other, or one is an `else` of the other. Variables in `around` are
+    the same in both outcomes, all others are not.
     """
     keys = _rename(other.keys, around)
     if one.rule is not other.rule and one.rule.first is other.rule.first:

@@ -41,7 +41,7 @@ def add_complete(
     search: SearchContext, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
 ) -> None:
     """Add the residual of one branch of a complete rule to the support under `path`. Nothing is
-    added if it never holds by its types.
+    added if it never holds by its types. `own`: the bindings of the rule's variables.
     """
     body = search.well_typed(body_of(saved, search.names))
     if body is None:

@@ -462,8 +462,9 @@ def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> 
 
 
 def _used_keywords(module: Module) -> set[str]:
-    """Return the keywords that may need an import and that a module uses: `every`, `not`, `and`,
-    `or`, and `in` if `x in xs` is a whole expression.
+    """Return the keywords that may need an import and that a module uses: `every`, `and`, `or`,
+    `not` if it negates a whole body (`future.keywords.not`), and `in` if `x in xs` is a whole
+    expression.
     """
     used = set()
     for node in walk(module):

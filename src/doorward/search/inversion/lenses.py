@@ -358,7 +358,7 @@ def _missing(
     operands: Sequence[Lens], known: Sequence[Any], position: int
 ) -> list[tuple[Lens, Any]]:
     """Return the operands, except that at `position`, that are undefined and can be changed, with
-    the values assumed for them.
+    their values in `known`: the values of all operands, examples for undefined ones.
     """
     pairs = enumerate(zip(operands, known, strict=True))
     return [
@@ -386,7 +386,8 @@ def _candidates(
 ) -> list[Any]:
     """Return values for the operand at `position` that may give a wanted result, by the built-in's
     inverse, at most `SAMPLES` for each of the first `SAMPLES` wanted results. If there are none,
-    `SAMPLES` constants of the policies and UNDEFINED.
+    the first `SAMPLES` of `others` and UNDEFINED. `known`: the values of all operands, examples
+    for undefined ones.
     """
     candidates: list[Any] = []
     if builtin is not None and builtin.inverse is not None:

@@ -316,8 +316,8 @@ def items_of(conjunction: Conjunction, domain: Term, leave_out: int) -> Iterator
 def instantiate(
     every: Every, item: Ref, outer: set[str], suffix: str, registry: Registry
 ) -> list[Expr]:
-    """Return the body of an `every` for an item of its domain; its local variables get the
-    suffix.
+    """Return the body of an `every` for an item of its domain. Its variables get the suffix, except
+    those in `outer`, which the expressions around the `every` have too.
     """
     values: dict[str, Term] = {every.value.name: item}
     if every.key is not None:

@@ -126,8 +126,8 @@ class Deriving:
         return None
 
     def _derive_rule(self, ref: Ref, facts: _Facts, depth: int) -> int | None:
-        """Derive that a support rule holds. Return the position of the fact, which is added to
-        `facts`; None if that fails.
+        """Derive that a support rule holds, in at most `depth` steps. Return the position of the
+        fact, which is added to `facts` with those it needs; None if that fails.
         """
         for index, rule in self._plain.get(_names(ref) or (), ()):
             for values, body in self._matches(rule.body, {}, facts, depth):
@@ -137,8 +137,9 @@ class Deriving:
     def _derive_member(
         self, ref: Ref, member: Term | None, facts: _Facts, depth: int
     ) -> int | None:
-        """Derive that `member` is in a support set, or for None that the set has any member. Return
-        the position of the fact, which is added to `facts`; None if that fails.
+        """Derive in at most `depth` steps that `member` is in a support set, or for None that the
+        set has any member. Return the position of the fact, which is added to `facts` with those it
+        needs; None if that fails.
         """
         for index, rule in self._members.get(_names(ref) or (), ()):
             key = rule.head.key
@@ -176,12 +177,13 @@ class Deriving:
     def _instances(
         self, expr: Expr, values: Mapping[str, Term], facts: _Facts, depth: int
     ) -> Iterator[tuple[Mapping[str, Term], int]]:
-        """Yield values of an expression's variables for which it is a fact, with the position of
-        the fact. Each comparison with a fact is subtracted from `facts.attempts`; ends when none
-        are left.
+        """Yield `values` with those of an expression's other variables for which it is a fact, and
+        the position of the fact. Without other variables, a missing fact is derived in at most
+        `depth` steps and added to `facts`.
 
-        An expression with inner bodies or `with` is compared by its text, and only if it has no
-        variables.
+        Each comparison with a fact is subtracted from `facts.attempts`; ends when none are left. An
+        expression with inner bodies or `with` is compared by its text, never derived, and only if
+        it has no variables.
         """
         names = free_names(expr)
         if has_scope(expr) or expr.withs:
@@ -221,8 +223,9 @@ class Deriving:
         return self._derive_term(expr.term, facts, depth - 1)
 
     def _derive_term(self, term: Node, facts: _Facts, depth: int) -> int | None:
-        """Derive that a support rule holds or that a support set has a member. Return the position
-        of the fact; None for other terms and if that fails.
+        """Derive in at most `depth` steps that a support rule holds or that a support set has a
+        member. Return the position of the fact, which is added to `facts`; None for other terms and
+        if that fails.
         """
         match term:
             case Ref() as ref:
@@ -318,7 +321,9 @@ def _adds_member(rule: Rule) -> bool:
 
 
 def _named_term(rule: Rule) -> Ref | None:
-    """Return the input path whose value the rule has; None if the rule is of another form."""
+    """Return the input path whose value a rule has, as in `p := x if x = input.a.b`; None if the
+    rule is of another form.
+    """
     head = rule.head
     if head.key is not None or head.args is not None or rule.else_rule is not None:
         return None

@@ -98,8 +98,8 @@ class _Bounds:
         return best
 
     def _result(self, call: Call, side: int, depth: int) -> Value | None:
-        """Return the upper (`side` 1) or lower (-1) bound of an arithmetic result, from its
-        operands' bounds; None if unknown.
+        """Return the upper (`side` 1) or lower (-1) bound of an arithmetic result, from bounds of
+        its operands that are found within `depth` steps; None if it is unknown.
         """
         args = call.args
         match call.name, len(args):

@@ -175,9 +175,11 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
-    """Return True if some non-empty string matches both globs, as OPA's library decides that; also
-    for two empty globs. BuiltinError for an invalid glob, LimitError for globs above the limits of
-    this module. `check_deadline` is called now and then, and may raise.
+    """Return True if some non-empty string matches both globs, and for two empty globs. Like OPA's
+    library, it does not find every such string: `ab*` and `a` give False.
+
+    BuiltinError for an invalid glob, LimitError for globs above the limits of this module.
+    `check_deadline` is called now and then, and may raise.
     """
     if max(len(one), len(other)) > MAX_TEXT:
         raise LimitError(f"glob is longer than {MAX_TEXT} characters")
