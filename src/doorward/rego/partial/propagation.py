@@ -109,7 +109,9 @@ class Propagation:
         variable stays unbound.
         """
         safe = {*ROOTS, *self._live}
-        unsafe = {name for expr in result for name in expr_variables(expr)} - safe
+        # An expression before the equation may have bound the variable: then it compares the two.
+        used = {name for expr in result for name in expr_variables(expr)}
+        unsafe = used - safe
         if unsafe:
             safe |= outputs_of_body(tuple(result), safe, self._program.arity)
             unsafe -= safe
@@ -127,7 +129,12 @@ class Propagation:
                 and value.parts[0].name != "input"
                 and value.parts[0].name in safe
             )
-            if binds or name in kept or (not is_safe_root and not _is_in(value, result)):
+            if (
+                binds
+                or name in kept
+                or name in used
+                or (not is_safe_root and not _is_in(value, result))
+            ):
                 result.append(again)
                 safe |= outputs or outputs_of(again, safe, self._program.arity)
         if unsafe:
