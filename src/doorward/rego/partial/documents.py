@@ -501,12 +501,17 @@ class _Virtual:
     def _each_rule(self, unknown: bool) -> Solutions:
         """Yield the solutions of a reference into a set or object. With an unknown key, each rule's
         body is evaluated before its head; with a known key and unknown rules, its head first; known
-        rules are evaluated and the key is looked up.
+        rules are evaluated and the key is looked up. If the reference ends at a set or object that
+        several solutions fill, known rules build the document, and unknown ones go into the
+        support.
         """
         search, walk = self.search, self.walk
         longest = max(len(rule.path) + rule.is_set for rule in self.node.rules)
         following = self.path[self.pos + 1 : min(longest, len(self.path))]
-        if any(search.is_unknown(part, walk.b1) for part in following):
+        is_filled = longest > len(self.path)
+        if is_filled and unknown:
+            yield from self._support(self._partial_support)
+        elif not is_filled and any(search.is_unknown(part, walk.b1) for part in following):
             for rule in self.node.rules:
                 bindings = search.child()
                 for _ in search.rule(rule, bindings):

@@ -67,13 +67,14 @@ def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequenc
     names = search.names
     path = search.support.add_namespace(rule.path)
     location = (path[0], *[names.plug(part, own) for part in path[1:]])
-    is_known = all(type(part) is Constant for part in location[1:])
-    if saved and rule.is_set and not rule.is_ground and is_known:
-        # `p.a contains x` is a set from the start, `p[a] contains x` with its first member; where
-        # nothing is left to ask, it has that one.
+    # `p.a contains x` is a set from the start, `p[a] contains x` with its first member, and objects
+    # likewise; where nothing is left to ask, they have that one.
+    at = next((n for n, part in enumerate(path) if n and type(part) is not Constant), len(path))
+    is_filled = at < len(path) - (not rule.is_set)
+    if saved and is_filled and type(location[at]) is Constant:
         key = Var(f"__key{own.number}__")
-        body = (equation(key, location[-1]), *body)
-        location = (*location[:-1], key)
+        body = (equation(key, location[at]), *body)
+        location = (*location[:at], key, *location[at + 1 :])
     key_ = None if rule.key is None else names.plug(rule.key, own)
     value = None if rule.value is None else names.plug(rule.value, own)
     live = [*location, *([] if key_ is None else [key_]), *([] if value is None else [value])]
