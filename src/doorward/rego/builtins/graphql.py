@@ -241,7 +241,9 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
         text = unexpected_string(Lexer(Source(source[offset:])).advance())
     elif here in {"}", ")"} and source[:offset].rstrip().endswith(("{", "(")):
         text = f"expected at least one definition, found {here}"
-    text = _WORD.sub(r'Expected "\1"', _FOUND.sub(r"\1", text))
+    # In place of a word the text of the token is named, elsewhere its kind alone.
+    is_word = _WORD.match(text) is not None
+    text = _WORD.sub(r'Expected "\1"', text if is_word else _FOUND.sub(r"\1", text))
     text = _NAMED.sub(lambda m: f'{m[1]} "{m[2]}"', _PUNCTUATION.sub(r"\1", text))
     if "String" in text and here == '"':
         column += 3 if source.startswith('"""', offset) else 1

@@ -59,6 +59,10 @@ extend union U = T
         ("query($a: Int = $b) { x }", "Unexpected $ in GraphQL string at location 1:17"),
         ('{ x "a" }', "Expected Name, found String in GraphQL string at location 1:6"),
         ('{ x """a""" }', "Expected Name, found BlockString in GraphQL string at location 1:8"),
+        (
+            "fragment F T { x }",
+            'Expected "on", found Name "T" in GraphQL string at location 1:12',
+        ),
         ("query Q 1 { x }", "Expected {, found Int in GraphQL string at location 1:9"),
         ("query ($a b) { x }", "Expected :, found Name in GraphQL string at location 1:11"),
     ],
