@@ -24,6 +24,14 @@ def test_a_query_numbers_its_objects_behind_those_of_the_program() -> None:
     assert constants.names == {"k.2": 2}
 
 
+def test_a_name_of_the_program_stands_for_its_object() -> None:
+    body = object()
+    constants = Constants(shared={"fn.a": body})
+    assert constants.named("fn.a", body).id == "fn.a"
+    with pytest.raises(InternalError, match="stands for two things"):
+        constants.named("fn.a", object())
+
+
 def test_a_name_stands_for_one_object() -> None:
     names: dict[str, object] = {}
     value: list[int] = []

@@ -53,6 +53,24 @@ def test_a_whole_document_is_a_reference_that_is_not_indexed(body: str) -> None:
     assert [number for number, _ in select(f"p if {{ {body} }}").chains] == [0]
 
 
+@pytest.mark.parametrize(
+    ("body", "value", "is_left"),
+    [
+        ('x = input.a; x in {"k": 3, "l": 4}', 3, True),
+        ('x = input.a; x in {"k": 3, "l": 4}', "k", False),
+        ('x = input.a; glob.match("a/*", ["/"], x)', "a/b", True),
+        ('x = input.a; glob.match("a/*", ["/"], x)', "a/b/c", False),
+        ('x = input.a; glob.match("a/*", null, x)', "b", True),
+        # As in OPA, which compares the text with the backslash, before it calls the built-in.
+        ("x = input.a; glob.match(`a\\*b`, [`/`], x)", "a*b", False),
+        ("{ input.a == 1 } or { true }", 2, True),
+    ],
+)
+def test_members_globs_and_alternatives_are_compared(body: str, value: Any, is_left: bool) -> None:
+    policy = f"import future.keywords.or\n\np if {{ {body} }}\n\np if input.a == 99\n"
+    assert [number for number, _ in select(policy, a=value).chains] == ([0] if is_left else [])
+
+
 def test_one_answer_is_enough_where_all_that_are_left_say_the_same() -> None:
     policy = "p := 1 if input.a == 1\n\np := 2 if input.a == 2\n\np := 1 if input.b"
     assert select(policy, a=1, b=1).one

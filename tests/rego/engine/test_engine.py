@@ -87,6 +87,43 @@ def test_rules_and_base_data_are_members_of_data() -> None:
     assert rules.prepare("count([v | some v in data])").value() == 2
 
 
+def test_a_query_is_bound_to_engines_of_its_policies_only() -> None:
+    first, query = engine(), engine().prepare("data.authz.allow")
+    with pytest.raises(ValueError, match="other policies"):
+        query.bind(first)
+
+
+def test_a_package_is_not_a_rule() -> None:
+    rules = Engine({"a.rego": "package a.b\n\nq := 1\n"}, {"c": 1})
+    paths = ["a"], ["a", "b"], ["a", "b", "q"], ["a", "b", "q", "r"], ["c"]
+    assert [rules.has_rule_at(path) for path in paths] == [False, False, True, True, False]
+    assert [rules.has_package(path) for path in paths] == [True, True, False, False, False]
+
+
+def test_base_data_is_read_with_numbers_and_texts_as_by_opa() -> None:
+    rules = Engine({}, {"list": [5, 6], "object": {"1": 2}})
+    for path, value in (('list["1"]', 6), ("object[1]", 2), ("list[1]", 6)):
+        assert rules.prepare(f"data.{path}").value() == value
+    assert rules.prepare('data.list["x"]').value() is UNDEFINED
+    assert rules.base_document(("list", "1")) == 6
+
+
+def test_a_package_without_rules_has_the_members_of_base_data() -> None:
+    data = {"p": {"empty": {"a": 1, "b": 2}}}
+    rules = Engine({"a.rego": "package p.empty\n"}, data)
+    assert rules.prepare("[x | data.p.empty[x] == 2]").value() == ["b"]
+
+
+def test_a_rule_of_an_object_is_read_by_keys_that_are_not_known() -> None:
+    policy = 'package p\n\na[k] := v if some k, v in {"b": 2}\n\nc := {"b": 3}\n'
+    rules = Engine({"p.rego": policy})
+    for strict in (False, True):
+        query = rules.prepare("data.p[input.x][input.y]", strict_builtin_errors=strict)
+        assert query.value({"x": "a", "y": "b"}) == 2
+        assert query.value({"x": "c", "y": "b"}) == 3
+        assert query.value({"x": "a", "y": "c"}) is UNDEFINED
+
+
 def test_value_of_several_expressions_is_refused() -> None:
     with pytest.raises(ValueError, match="several expressions"):
         Engine().prepare("x := 1; y := 2").value()

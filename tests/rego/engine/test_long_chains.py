@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.rego import Engine, Environment, EvalError
 
@@ -20,6 +21,20 @@ def test_a_chain_of_rules_is_answered(length: int) -> None:
     for x in (0, 7):
         assert query.value({"x": x}) == x + length - 1
     assert query.results({"x": 1}) == [{}]
+
+
+def test_a_chain_of_rules_is_answered_within_a_deadline() -> None:
+    more = "f(x) := x + 1\nq := f(p999)\n"
+    query = Engine({"t.rego": chain(1_000, more)}).prepare("data.t.q", deadline=PATIENCE)
+    assert query.value({"x": 1}) == 1_001
+
+
+def test_a_limit_ends_the_evaluation_of_a_chain() -> None:
+    more = "huge := numbers.range(1, 100000000)\nq := p999\nq := huge if input.x == 5\n"
+    query = Engine({"t.rego": chain(1_000, more)}).prepare("data.t.q")
+    with pytest.raises(EvalError) as caught:
+        query.value({"x": 1})
+    assert caught.value.code == "eval_limit_error"
 
 
 def test_partial_rules_in_a_chain_are_answered() -> None:

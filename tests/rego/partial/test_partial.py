@@ -73,6 +73,27 @@ def _refuse(*_: object, **__: object) -> None:
     raise AssertionError("the query is compiled again")
 
 
+def test_few_questions_are_kept_and_none_that_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "MAX_QUESTIONS", 2)
+    engine = Engine({"authz.rego": ROLES}, data=DATA)
+    long = f'data.authz.allow; input.x != "{"a" * policies.LONGEST_QUESTION}"'
+    for query in ("input.a", "input.b", "input.c", long):
+        engine.prepare_partial(query)
+    for module, name in COMPILING:
+        monkeypatch.setattr(module, name, _refuse)
+    engine.prepare_partial("input.c")
+    for query in ("input.a", "input.b", long):
+        with pytest.raises(AssertionError, match="compiled again"):
+            engine.prepare_partial(query)
+
+
+@pytest.mark.parametrize("options", [{"max_items": 10}, {"marked": True}], ids=str)
+def test_residuals_are_the_same_with_options_of_decisions(options: Any) -> None:
+    rules = "package a\n\np if count([1 | some x in numbers.range(1, 100)]) == input.x\n"
+    engine = Engine({"a.rego": rules}, **options)
+    assert engine.partial("data.a.p").query_texts == ("100 = input.x",)
+
+
 def test_a_prepared_question_has_options_of_its_own() -> None:
     engine = Engine({"authz.rego": ROLES}, data=DATA)
     ask = functools.partial(engine.prepare_partial, "data.authz.allow", ["input.resource"])

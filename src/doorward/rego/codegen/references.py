@@ -39,9 +39,7 @@ def ref(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _data(state: FunctionState, reference: Ref) -> Operand:
-    """Write the value of a reference below `data`, from rules, base data or both. A reference to a
-    function has no value.
-    """
+    """Write the value of a reference below `data`, from rules, base data or both."""
     node: RuleNode | None = state.plan.root
     path: list[Key] = []
     for n, operand in enumerate(reference.args):
@@ -60,12 +58,8 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
         if node is None:
             return _base(state, reference.args)
     assert node is not None
-    if node.definitions and not node.is_function:
-        return _rule_path(state, node, ())
-    if node.is_function:
-        state.code.test(ast.Constant(value=False))
-        return Operand(ast.Constant(value=None))
-    return _document(state, path)
+    assert not node.is_function  # the check of types refuses a reference to one
+    return _rule_path(state, node, ()) if node.definitions else _document(state, path)
 
 
 def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -> Operand:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from doorward.rego.analysis.variables import ROOTS
-from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
+from doorward.rego.errors import CONFLICT_ERROR, EvalError
 from doorward.rego.partial.conflicts import conflicts_of_branches, find_conflict
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
@@ -109,12 +109,11 @@ def arity_of(search: SearchContext, operator: Operator) -> int:
 def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
     """Call a built-in with its known operands and yield once for each result, or save the call if
     something in it is unknown. No solution if the result is undefined, or false in a call without
-    an output. EvalError for an unknown name, or if an error of the built-in ends the evaluation.
+    an output. EvalError if an error of the built-in ends the evaluation.
     """
     bindings = site.bindings
     declared = search.program.builtin(name)
-    if declared is None:
-        raise EvalError(INTERNAL_ERROR, f"unknown function {name}", site.expr.span)
+    assert declared is not None  # a call that compiled
     count = arity_of(search, name)
     if search.is_unknown_expr(_bare(site.expr), bindings):
         yield from search.save_call(name, args, count, site)

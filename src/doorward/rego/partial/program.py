@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
 
 from doorward.base.records import mutable, record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
 from doorward.rego.partial.index import in_index_order
-from doorward.rego.values import SYSTEM, Key, from_key, sorted_keys, to_key
+from doorward.rego.values import SYSTEM, Key, sorted_keys, to_key
 
 __all__ = ["Node", "Program", "Settings"]
 
@@ -225,10 +224,3 @@ def _constant_prefix(path: Sequence[Term]) -> Iterator[Constant]:
         if type(part) is not Constant:
             return
         yield part
-
-
-def path_of(node_path: Iterable[Key]) -> tuple[Term, ...]:
-    """Return the path below `data` with these keys as terms, beginning with `DATA`."""
-    path: list[Any] = [DATA]
-    path += [Constant(from_key(key)) for key in node_path]
-    return tuple(path)
