@@ -201,6 +201,13 @@ SIMILAR = st.one_of(
 )
 
 
+def test_rows_that_differ_behind_long_columns_are_in_order() -> None:
+    rows: list[Any] = [{"a": [*range(2, 400)], "b": n} for n in (3, 1, 2)]
+    assert [rows[n]["b"] for n in in_order(rows)] == [1, 2, 3]
+    assert [each["b"] for each in extremes(rows, min)] == [1]
+    assert [each["b"] for each in extremes(rows, max)] == [3]
+
+
 @given(SIMILAR)
 def test_the_order_of_many_is_the_one_of_pairs(values: list[Any]) -> None:
     positions = sorted(range(len(values)), key=lambda n: cmp_to_key(compare)(values[n]))

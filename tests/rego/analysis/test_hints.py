@@ -76,6 +76,12 @@ def test_what_strings_and_comments_say_is_no_habit(text: str) -> None:
     assert "nothing is open that" in hint
 
 
+def test_a_bracket_far_from_the_end_of_a_long_text_is_not_looked_for() -> None:
+    statement = "allow if input.x } # a"
+    assert "nothing is open that" in hints(statement)[0]
+    assert hints(f"{statement}\n#{'x' * (1 << 16)}\n") == []
+
+
 def test_a_hint_is_given_once() -> None:
     text = "p {\n    true\n}\n\nq {\n    true\n}\n"
     errors = refused(text)
@@ -114,7 +120,8 @@ def test_hints_cost_in_proportion_whatever_the_text(before: str, repeated: str) 
 
 def test_a_path_that_leads_nowhere_is_compared_with_what_is_there() -> None:
     rules = {
-        "a.rego": 'package team.authz\n\nallow := 1\n\nf(x) := x\n\np[x] := {"y": 1} if x := 2\n'
+        "a.rego": 'package team.authz\n\nallow := 1\n\nf(x) := x\n\np[x] := {"y": 1} if x := 2\n\n'
+        "r[1].x := 1\n"
     }
     data = {"roles": {"admins": {}, "1": {}}, "team": {"names": []}}
     engine = Engine(rules, data)
@@ -125,6 +132,8 @@ def test_a_path_that_leads_nowhere_is_compared_with_what_is_there() -> None:
         "data.roles.admns.x": "data.roles.admins",
         "data.team.nmes": "data.team.names",
         "data.team.authz.allow": None,
+        "data.team.authz.r.y": None,
+        "data.roles": None,
         "data.team.authz.p[2].y": None,
         "data.roles.admins.anybody": None,
         "data.nowhere": None,

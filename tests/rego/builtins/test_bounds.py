@@ -85,6 +85,7 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("json.marshal_with_options", [[[["a"]] * 300_000], {"indent": " " * 64}], "longer than"),
     ("yaml.unmarshal", ["[" + "1, " * 100_000 + "]"], "longer than"),
     ("regex.is_valid", [LONG], "longer than"),
+    ("urlquery.encode_object", [{"a": ["b" * 4096] * 5000}], "longer than"),
     ("sprintf", ["%s%s", ["a" * (1 << 23), "b" * ((1 << 23) + 1)]], "longer than"),
     ("strings.render_template", ["{{print .s .s .s}}", {"s": "a" * (1 << 23)}], "longer than"),
 ]

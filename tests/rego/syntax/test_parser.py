@@ -37,7 +37,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
-from doorward.rego.syntax.parser import parse_module, parse_query, parse_term
+from doorward.rego.syntax.parser import parse_import, parse_module, parse_query, parse_term
 from doorward.rego.syntax.parser.cursor import MAX_DEPTH
 
 X, Y = Var("x"), Var("y")
@@ -507,3 +507,9 @@ def test_the_first_expression_of_a_body_is_parsed_like_any_other(body: str) -> N
     spans = [expr.span.start + shift for expr in bodies(body)]
     assert spans == [expr.span.start for expr in rest]
     assert first.span.text == "true"
+
+
+@pytest.mark.parametrize("text", ["p := 1", "import data.a data.b", ""])
+def test_a_text_that_is_not_one_import_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="expected import"):
+        parse_import(Source("", text))

@@ -11,7 +11,7 @@ from tests.growth import grows
 
 from doorward.rego import REGISTRY, Diagnostic
 from doorward.rego.shared import ParseError, Source
-from doorward.rego.syntax.parser import MAX_ERRORS, Parsed, parse_module, parse_with_recovery
+from doorward.rego.syntax.parser import MAX_ERRORS, Parsed, parse_module, parse_with_recovery, texts
 
 pytestmark = pytest.mark.long
 
@@ -140,3 +140,13 @@ def test_errors_beyond_the_limit_are_dropped() -> None:
     late = parsed("package p\n\nq := )\n\n" + "\n\n".join(["package q"] * (MAX_ERRORS + 9)))
     assert len(late.errors) == MAX_ERRORS
     assert late.errors[0].span.row == 3
+
+
+def test_a_text_too_deep_for_the_stack_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(texts, "_parse_with_recovery", fail)
+    parsed = parse_with_recovery(Source("p.rego", "package p\n"))
+    assert parsed.module is None
+    assert [error.message for error in parsed.errors] == ["max parsing recursion depth exceeded"]

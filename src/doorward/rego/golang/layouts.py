@@ -347,8 +347,6 @@ def _shape(layout: str) -> _Shape | None:
     names = [name for name in _ARGUMENTS if name in places]
     if names != list(_ARGUMENTS[: len(names)]) or len(names) < 3:
         return None
-    if takes_fraction and places["05"].stop != len(text):
-        return None
     text = text.translate(_ZEROS)
     return _Shape(text, tuple(places[name] for name in names), takes_fraction, zone)
 
