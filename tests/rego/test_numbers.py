@@ -11,6 +11,12 @@ import pytest
 from doorward.rego.numbers import Number, exact, from_fraction, parse_lean, parse_number
 
 
+def test_an_integer_of_a_computation_is_itself() -> None:
+    assert from_fraction(3) == 3
+    assert type(from_fraction(3)) is int
+    assert from_fraction(Fraction(1, 2)) == Number("0.5")
+
+
 def test_a_number_keeps_its_text_when_copied() -> None:
     for actual in (pickle.loads(pickle.dumps(Number("1.50"))), copy.deepcopy(Number("1.50"))):
         assert type(actual) is Number

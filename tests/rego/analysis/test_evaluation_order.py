@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import Engine, EvalError
+from doorward.rego.analysis.body_order import order_steps
 from doorward.rego.analysis.evaluation_order import is_step, query_in_steps, rule_in_steps
+from doorward.rego.analysis.negation import Negations
 from doorward.rego.codegen.plan import Plan
+from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Call, Every, Expr, Ref, Scalar, Term, Var
+from doorward.rego.syntax.parser import parse_module, parse_query
 
 
 def text(term: Term) -> str:
@@ -119,6 +123,16 @@ def test_added_steps_of_a_query_are_known() -> None:
     assert len([expr for expr in body if not is_step(expr)]) == 3
     rows = engine.prepare("x := lower(input.b); x == 1", strict_builtin_errors=True)
     assert rows.rows({"b": "B"}) == [("b", True, False)]
+
+
+def test_what_has_no_order_stays_as_it_is() -> None:
+    callees = exact_plan(Engine({"t.rego": "package t"})).callees
+    body = parse_query(Source("", "x > 1; startswith(y, input.z)"))
+    assert query_in_steps(body, callees) is body
+    (rule,) = parse_module(Source("t.rego", "package t\n\np if startswith(x, input.z)\n")).rules
+    assert rule_in_steps(rule, callees) == rule
+    assert order_steps(body, (), callees, Negations(in_query=True)) is None
+    assert order_steps(body, ("x", "y"), callees, Negations(in_query=True)) == body
 
 
 @pytest.mark.parametrize(

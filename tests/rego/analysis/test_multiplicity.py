@@ -153,6 +153,13 @@ def test_variables_are_open_known_or_patterns() -> None:
     assert not is_known(term("[x]"), nothing, nothing, no_arity)
     assert is_pattern(term("[x]"), nothing, nothing, no_arity)
     assert not is_pattern(term("{x}"), nothing, nothing, no_arity)
+    # What a collection is made of is not bound by walking it.
+    assert not is_known(term("x[x]"), nothing, nothing, no_arity)
+    assert not is_known(term("[x][x]"), nothing, nothing, no_arity)
+    assert is_known(term("input[x]"), nothing, nothing, no_arity)
+    assert is_known(term("input[[x, input]]"), nothing, nothing, no_arity)
+    assert not is_known(term("x[input]"), nothing, nothing, no_arity)
+    assert is_pattern(term("[input, x]"), nothing, nothing, no_arity)
 
 
 def test_a_folder_has_rules_below_it_and_none_itself() -> None:

@@ -124,6 +124,25 @@ def test_threads_that_call_first_get_one_function() -> None:
     assert written == [1]
 
 
+def test_a_thread_that_waited_for_another_generates_nothing() -> None:
+    written = []
+    functions = lazy.Functions(Engine({}).policies.code.plan)
+
+    def write(plan: Plan, constants: Constants) -> Any:
+        written.append(1)
+        return FUNCTION
+
+    stub = functions.stub("f", Engine({"a.rego": POLICY}).trees["a.rego"].span.source, write)
+    assert stub.__kwdefaults__ is not None
+    generate = stub.__kwdefaults__["generate"]
+    assert generate() is stub
+    assert generate() is stub  # the second one read the default before the first had the lock
+    assert written == [1]
+    late = FunctionType(lazy._STUB, {}, "g")
+    lazy.generate_now(late)  # the code is about to be there: its default is gone
+    assert not lazy.is_generated(late)
+
+
 def test_generation_does_not_depend_on_how_deep_the_caller_stands() -> None:
     arrays = "[" * 60 + "input.x" + "]" * 60
     engine = Engine({"a.rego": f"package a\n\np := {arrays}\n"})

@@ -42,6 +42,12 @@ def test_a_listing_needs_a_tree_and_its_names_only() -> None:
     assert text.endswith("\n\ndef f(x):\n    return x")
 
 
+def test_a_blank_row_has_no_comment() -> None:
+    tree = ast.parse("def f(x):\n    y = x\n    z = y\n    return z")
+    text = listing(Source("p.rego", "p := 1\n\np := 2\n"), tree, {})
+    assert text.endswith("def f(x):\n    y = x\n    # p.rego:3: p := 2\n    z = y\n    return z")
+
+
 def test_the_legend_names_what_the_code_names_and_nothing_else() -> None:
     legend = listed().partition("\n\n")[0]
     for text in ("# rt.*", "# path.*", "the path name", "the position p.rego:9"):

@@ -144,6 +144,14 @@ def test_what_builtins_refuse_is_said() -> None:
     assert "to_number(input.x): undefined (to_number: " in shown
 
 
+def test_a_value_with_an_unknown_part_is_not_shown() -> None:
+    rules = 'package a\n\np if count({"k": [y | y := input.x]}) > count(input.xs)\n'
+    shown = explain(Engine({"a.rego": rules}), "data.a.p", {"xs": [1, 2]}).text()
+    assert "input.xs: [1, 2]" in shown
+    assert "count(input.xs): 2" in shown
+    assert "]}): " not in shown
+
+
 def test_an_error_is_the_first_thing_said() -> None:
     engine = Engine({"a.rego": "package a\n\np := 1\n\np := input.x\n"})
     shown = explain(engine, "data.a.p", {"x": 2}).text()

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from doorward.rego import UNDEFINED, Engine, Environment, EvalError
+from doorward.rego.runtime import call_cache
+from doorward.rego.runtime.call_cache import CallCache
 from doorward.rego.runtime.evaluation import MAX_ERRORS, MAX_ORDERED
 
 
@@ -166,3 +168,23 @@ def test_a_print_that_nobody_hears_changes_nothing(options: dict[str, Any]) -> N
 def test_counted_code_answers_as_other_code_does(rule: str, input: Any, want: Any) -> None:
     assert answer(rule, input, max_items=100) == want
     assert answer(rule, input) == want
+
+
+def test_calls_are_not_cached_for_a_while_where_no_function_finds_answers() -> None:
+    evaluation = Engine().prepare("true").evaluation()
+    evaluation.caches_calls, evaluation.checks = True, 3
+    cache = evaluation.call_cache = CallCache()
+    cache.is_useful = False
+    evaluation.cached_call(0, 1)
+    assert not evaluation.caches_calls
+    assert evaluation.checks_before_cache == 24
+    assert cache.is_useful
+
+
+def test_functions_answer_without_the_cache_where_it_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_cache, "MAX_CALLS", 2)
+    rules = "package a\n\nf(x) := y if y := x * 2\n\np := [f(x) | some x in input]\n"
+    query = Engine({"a.rego": rules}).prepare("data.a.p", strict_builtin_errors=True)
+    assert query.value([1, 2, 3, 4, 3]) == [2, 4, 6, 8, 6]
