@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from tests.rego.partial.test_operands import compare
@@ -105,3 +106,46 @@ def test_a_default_that_is_not_known_is_none_of_the_definitions() -> None:
     assert definitions is not None
     assert definitions.default is UNDEFINED
     assert [[len(branch.outcomes) for branch in rule] for rule in definitions.rules] == [[1]]
+
+
+def test_what_never_holds_by_its_types_leaves_nothing() -> None:
+    def texts(rules: str, **options: Any) -> tuple[str, ...]:
+        engine = Engine({"a.rego": f"package a\n\n{rules}\n"}, {"n": 5})
+        return engine.partial("data.a.p", **options).query_texts
+
+    wrong = "startswith(input.x, data.n)"
+    assert texts(f"p if {wrong}\n\np if input.y") == ("input.y",)
+    both = f"q if {wrong}\n\nq if {{ input.x == 1; input.y == 2 }}\n\np if not q"
+    assert texts(both) == ("not input.x = 1", "not input.y = 2")
+    engine = Engine({"a.rego": f"package a\n\np := 1 if {wrong}\n\np := 2 if input.y\n"}, {"n": 5})
+    definitions = engine.partial("data.a.p", only_truth=True).definitions
+    assert definitions is not None
+    assert [[len(branch.outcomes) for branch in rule] for rule in definitions.rules] == [[0], [1]]
+
+
+def test_each_solution_of_a_set_is_a_definition() -> None:
+    rules = "package a\n\np contains 1 if input.x\n\np contains x if some x in input.xs\n"
+    definitions = Engine({"a.rego": rules}).partial("data.a.p", only_truth=True).definitions
+    assert definitions is not None
+    assert definitions.default is UNDEFINED
+    assert [[branch.path for branch in rule] for rule in definitions.rules] == [["data.a.p"]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "query", "may_conflict"),
+    [
+        ("f(x) := 1 if input.c\nf(x) := 2 if x > 3", "data.a.f(input.a)", True),
+        ("f(x) := 1 if input.c\nf(x) := 2 if not input.c", "data.a.f(input.a)", False),
+        ("f(x) := input.b if input.c\nf(x) := 3 if x != x", "data.a.f(input.a)", False),
+        ("p[k] := v if some k, v in input.a\np[k] := 1 if k := input.b", "data.a.p[input.k]", True),
+        ("p[k] := 1 if { k := `x`; input.c >= 3 }\np[k] := 2 if { k := `x`; 3 >= input.c }",
+         "data.a.p[input.k]", True),
+        ("p[k] := 1 if { k := `x`; input.c > 3 }\np[k] := 2 if { k := `x`; 3 > input.c }",
+         "data.a.p[input.k]", False),
+    ],
+)  # fmt: skip
+def test_rules_that_may_give_two_values_are_named(
+    rules: str, query: str, may_conflict: bool
+) -> None:
+    partial = Engine({"a.rego": f"package a\n\n{rules}\n"}).partial(query, only_truth=True)
+    assert bool(partial.conflicts) is may_conflict

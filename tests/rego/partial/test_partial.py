@@ -87,6 +87,18 @@ def test_few_questions_are_kept_and_none_that_is_long(monkeypatch: pytest.Monkey
             engine.prepare_partial(query)
 
 
+def test_what_is_kept_of_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "MAX_UNKNOWNS", 1)
+    monkeypatch.setattr(evaluate, "MAX_SHAPES", 1)
+    rules = "package a\n\np if { startswith(input.x, data.n); endswith(input.y, data.n); f }\n\n"
+    rules += "f if { contains(input.z, data.n); 3 > input.y }\n"
+    engine = Engine({"a.rego": rules}, {"n": "a"})
+    residual = 'startswith(input.x, "a"); endswith(input.y, "a"); contains(input.z, "a")'
+    for unknowns in (["input"], ["input.x", "input.y", "input.z"], ["input"]):
+        (text,) = engine.partial("data.a.p", unknowns, {"w": 1}).query_texts
+        assert text == f"{residual}; gt(3, input.y)"
+
+
 @pytest.mark.parametrize("options", [{"max_items": 10}, {"marked": True}], ids=str)
 def test_residuals_are_the_same_with_options_of_decisions(options: Any) -> None:
     rules = "package a\n\np if count([1 | some x in numbers.range(1, 100)]) == input.x\n"

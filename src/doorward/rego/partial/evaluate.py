@@ -405,10 +405,8 @@ class _Size:
                 waiting += part.parts
                 continue
             match part:
-                case None | Var() | str() | int() | float() | Constant(value=str() | int()):
+                case None | bool() | float():
                     pass
-                case Constant(value=value):
-                    waiting.append(value)
                 case dict():
                     waiting += [*part, *part.values()]
                 case list() | frozenset():
