@@ -256,7 +256,7 @@ class Session:
 
     def _rule(self, line: str) -> Rule | None:
         """Return the rule on a line; None if the line must be evaluated as a query: one that is not
-        valid as a rule, has several rules, or is only a name such as `allow`.
+        valid as a single rule, or is only a name such as `allow`.
         """
         try:
             module = self._parse(f"package {self.package}\n\n{line}")

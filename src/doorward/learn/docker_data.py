@@ -91,7 +91,7 @@ def _additions(granted: Iterable[Value], used: set[str]) -> defaultdict[str, Set
 
 def _holders(value: Value, used: set[str], known: Mapping[str, frozenset[str]]) -> list[str]:
     """Return the roles that get a value: only the user's own role, or for a shared value its role
-    and all used roles that include it. `known`: the roles that each role includes.
+    and all used roles that include it. `known`: the actions of each role, by its name.
     """
     if not value.is_shared:
         return [value.holder]

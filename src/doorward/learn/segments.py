@@ -107,8 +107,8 @@ def is_typed(token: Token) -> TypeGuard[Kind]:
 def type_of(text: str) -> Kind:
     """Return the type of a segment, such as the number that stands for UUIDs; 0 for a word.
 
-    A text that ends in at least three digits, such as `INV-2027-000123`, gives a `Numbered` with
-    the text before them.
+    A text that begins with a letter and ends in at least three digits, such as `INV-2027-000123`,
+    gives a `Numbered` with the text before these digits.
     """
     # The `$` of Python's patterns also matches before a line break at the end, RE2's does not.
     if not text.isascii() or text.endswith("\n"):
