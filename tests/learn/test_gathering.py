@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+from importlib import import_module
 from pathlib import Path
 
-import duckdb
 import pytest
 from tests.learn.logs import line, text_of
 
@@ -39,7 +39,7 @@ def test_forms_and_chunks_of_a_log_do_not_matter(plain: Path, tmp_path: Path) ->
     others.append(gather(tmp_path / "log.gz"))
     (tmp_path / "log.json").write_text(json.dumps(LINES))
     others.append(gather(tmp_path / "log.json"))
-    duckdb.sql(
+    import_module("duckdb").sql(  # whose threads begin with it
         "COPY (SELECT json->>'decision_id' AS decision_id, json->>'path' AS path, "
         "json->>'timestamp' AS timestamp, (json->'input')::VARCHAR AS input, "
         f"(json->'result')::VARCHAR AS result FROM read_ndjson_objects('{plain}')) "

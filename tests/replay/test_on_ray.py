@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
 from tests.waiting import wait_until
 
 from doorward.bundles.loader import Loaded
@@ -30,15 +29,15 @@ SIZE = 16 << 10
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster(clusters: Any) -> Iterator[None]:
     """Two workers, on this machine."""
     # Below the folders of pytest the path of a socket of Ray's has more than the 107 bytes it may.
     with (
-        settings(),
+        clusters.settings(),
         tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
     ):
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        ray.init(
+        clusters.ray.init(
             "local",
             num_cpus=2,
             include_dashboard=False,
@@ -47,7 +46,7 @@ def cluster() -> Iterator[None]:
             **quiet,
         )
         yield
-        ray.shutdown()
+        clusters.ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -69,20 +68,20 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("cluster")
 def test_the_report_is_the_same_though_an_actor_is_killed_half_way(
-    log: Path, tmp_path: Path
+    clusters: Any, log: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    recipe = WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
+    recipe = clusters.WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
     killed: list[int] = []
 
     def kill(_tally: Tally) -> None:
         if not killed:
-            (actor, *_others) = wait_until(living_actors)
+            (actor, *_others) = wait_until(clusters.living_actors)
             killed.append(actor["Pid"])
             os.kill(killed[0], signal.SIGKILL)
             gate.touch()
 
-    tally = on_ray.replay_on_ray(
+    tally = clusters.on_ray.replay_on_ray(
         [str(log)], recipe, address="local", actors=2, on_progress=kill, size=SIZE
     )
     assert killed
@@ -105,11 +104,11 @@ def test_the_command_decides_on_a_cluster(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_file_that_an_actor_cannot_read_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_an_actor_cannot_read_is_an_error(clusters: Any, tmp_path: Path) -> None:
     (tmp_path / "log.gz").write_bytes(b"\x1f\x8b and no more")
-    recipe = on_ray.Recipe(Loaded({"p.rego": POLICY}))
+    recipe = clusters.on_ray.Recipe(Loaded({"p.rego": POLICY}))
     with pytest.raises(ReplayError, match=r"log\.gz: "):
-        on_ray.replay_on_ray([str(tmp_path / "log.gz")], recipe, address="local", actors=1)
+        clusters.on_ray.replay_on_ray([str(tmp_path / "log.gz")], recipe, address="local", actors=1)
 
 
 def test_built_ins_of_ones_own_are_for_one_machine(
@@ -130,14 +129,17 @@ def test_built_ins_of_ones_own_are_for_one_machine(
     ],
 )
 def test_a_node_that_does_not_start_is_told(
-    error: Exception, message: str, log: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, message: str, clusters: Any, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def init(*_address: str, **_known: Any) -> None:
         raise error
 
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(clusters.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(clusters.ray, "init", init)
     with pytest.raises(ReplayError, match=f"^ray: {message}"):
-        on_ray.replay_on_ray(
-            [str(log)], on_ray.Recipe(Loaded({"p.rego": POLICY})), address="local", actors=1
+        clusters.on_ray.replay_on_ray(
+            [str(log)],
+            clusters.on_ray.Recipe(Loaded({"p.rego": POLICY})),
+            address="local",
+            actors=1,
         )

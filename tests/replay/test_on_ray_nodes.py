@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.replay.clusters import WaitingRecipe, living_actors, on_ray, ray, settings
 from tests.waiting import wait_until
 
 from doorward.bundles.loader import Loaded
@@ -28,7 +27,8 @@ SIZE = 8 << 10
 class Nodes:
     """A cluster of two machines, which are processes of this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, clusters: Any) -> None:
+        self._clusters = clusters
         self._cluster: Any = import_module("ray.cluster_utils").Cluster(
             initialize_head=True,
             head_node_args={
@@ -38,34 +38,35 @@ class Nodes:
             },
         )
         self._second = self._cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
-        ray.init(address=self._cluster.address, log_to_driver=False, logging_level="ERROR")
+        self._ray = clusters.ray
+        self._ray.init(address=self._cluster.address, log_to_driver=False, logging_level="ERROR")
 
     def count(self) -> int:
-        return sum(bool(each["Alive"]) for each in ray.nodes())
+        return sum(bool(each["Alive"]) for each in self._ray.nodes())
 
     def decides_on_both(self) -> bool:
         """Whether there is an actor on each machine."""
-        return len({each["Address"]["NodeID"] for each in living_actors()}) == 2
+        return len({each["Address"]["NodeID"] for each in self._clusters.living_actors()}) == 2
 
     def lose(self) -> None:
         """Lose the second machine, with its actor and what it holds."""
         self._cluster.remove_node(self._second, allow_graceful=False)
 
     def close(self) -> None:
-        ray.shutdown()
+        self._ray.shutdown()
         self._cluster.shutdown()
 
 
 @pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with settings():
-        nodes = Nodes()
+def nodes(clusters: Any) -> Iterator[Nodes]:
+    with clusters.settings():
+        nodes = Nodes(clusters)
         yield nodes
         nodes.close()
 
 
 def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
-    nodes: Nodes, tmp_path: Path
+    clusters: Any, nodes: Nodes, tmp_path: Path
 ) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(
@@ -84,7 +85,7 @@ def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
         )
     )
     gate = tmp_path / "gate"
-    recipe = WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
+    recipe = clusters.WaitingRecipe(Loaded({"p.rego": POLICY}), gate=str(gate), half=EVENTS // 2)
     assert nodes.count() == 2
     at: list[int] = []
 
@@ -95,7 +96,7 @@ def test_the_report_is_the_same_though_a_machine_is_lost_half_way(
             nodes.lose()
             gate.touch()
 
-    tally = on_ray.replay_on_ray(
+    tally = clusters.on_ray.replay_on_ray(
         [str(log)], recipe, address="local", actors=2, on_progress=lose, size=SIZE
     )
     assert 0 < at[0] < EVENTS // 2

@@ -5,7 +5,7 @@ Helm itself renders it: its own library, as a package of Python has it.
 
 from __future__ import annotations
 
-import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,13 @@ from tests.envoy.kit.test_kit import POLICY, VARIANTS
 from doorward.cli.main import run
 from doorward.envoy.kit import Description, Policy, to_files
 
-helm = pytest.importorskip("helm_python", reason="no build of Helm's library for this machine")
-
 ODD = Policy("odd.rego", 'package odd\n\n# {{ .Values.secret }} <&> "\\u2028"\np := `{{ end }}`\n')
+
+
+@cache
+def helm() -> Any:
+    """Imported by the tests that ask it: it is a program in Go, whose threads start with it."""
+    return pytest.importorskip("helm_python", reason="no build of Helm's library for this machine")
 
 
 def written(description: Description, folder: Path) -> Path:
@@ -30,7 +34,7 @@ def written(description: Description, folder: Path) -> Path:
 
 
 def rendered(folder: Path, values: dict[str, Any], name: str = "people") -> dict[str, Any]:
-    with helm.Chart.load(str(folder)) as chart:
+    with helm().Chart.load(str(folder)) as chart:
         texts = chart.render(values, name=name, namespace="shop")
     return {
         f"{each['kind']}/{each['metadata']['name']}": each
@@ -61,7 +65,7 @@ def test_a_chart_renders_what_the_kubernetes_target_makes(
 
 
 def test_helm_finds_nothing_in_a_chart(variant: Description, tmp_path: Path) -> None:
-    report = helm.lint(str(written(variant, tmp_path)))
+    report = helm().lint(str(written(variant, tmp_path)))
     assert [each["error"] for each in report["messages"]] == ["icon is recommended"]
 
 
@@ -114,7 +118,7 @@ def test_values_say_what_differs_between_releases(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_values_are_refused(values: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(helm.HelmValuesError, match=said):
+    with pytest.raises(helm().HelmValuesError, match=said):
         rendered(written(VARIANTS["secret"], tmp_path), values)
 
 
@@ -130,4 +134,4 @@ def test_a_rendered_chart_is_hardened(
 
 
 def test_the_library_is_there_where_ci_runs() -> None:
-    assert sys.modules["helm_python"].helm_sdk_version().startswith("v4")
+    assert helm().helm_sdk_version().startswith("v4")
