@@ -47,6 +47,7 @@ CALLS: Final = (
     'object.get(@, "x", @)', "array.concat(@, [1])", 'startswith(@, "a")', "is_null(@)", "max(@)",
     'sprintf("%v", [@])', 'concat(",", [@, "a"])', "object.keys(@)", "is_boolean(@)",
 )  # fmt: skip
+COLLECTIONS: Final = ("input.u.l", "input.u.l", "input.u.o", "input.u", "data.d", "data.g.l")
 OPERATORS: Final = ("==", "==", "!=", "<", ">=", "=")
 ATTEMPTS: Final = 5
 """How often a rule is written again that does not compile."""
@@ -214,6 +215,7 @@ class _Writer(Choices):
         write: Callable[[str], tuple[list[Any], Any, str]] = self.weighted(
             (6, lambda: self._function),
             (2, lambda: self._complete),
+            (0.7, lambda: self._by_item),
             (1.5, lambda: self._set),
             (1.5, lambda: self._object),
             (1.5, lambda: self._deep),
@@ -286,6 +288,21 @@ class _Writer(Choices):
         for _ in range(self.pick([1, 1, 2, 2, 3])):
             body = self._block([], self.pick([1, 1, 2]))
             rules.append(f"{name}{self._value(())} if {body}{self._else([])}")
+        return self.complete, name, "\n\n".join(rules) + "\n"
+
+    def _by_item(self, number: str) -> tuple[list[Any], Any, str]:
+        """A rule with three values or more, each for an item of a collection: several may hold."""
+        name = f"q{number}"
+        items = self.pick(["data.g.l", "data.g.o"] if self.is_rows else COLLECTIONS)
+        rules = [f"default {name} := {self._known()}"] if self.chance() < 0.3 else []
+        for _ in range(self.pick([3, 3, 4, 5])):
+            x = self._name() if self.chance() < 0.5 else "x"
+            found = self.pick([f"some {x} in {items}", f"{x} := {items}[_]", f"{x} = {items}[_]"])
+            tests = [f"{x} == {self._known()}"]
+            if self.chance() < 0.3:
+                tests.append(f"{self._path()} == {self._known()}")
+            body = "\n".join(f"\t{each}" for each in [found, *tests])
+            rules.append(f"{name} := {self._constant()} if {{\n{body}\n}}")
         return self.complete, name, "\n\n".join(rules) + "\n"
 
     def _set(self, number: str) -> tuple[list[Any], Any, str]:
