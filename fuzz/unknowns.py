@@ -381,7 +381,8 @@ class _Writer(Choices):
     def _path(self) -> str:
         if self.is_rows and self.chance() < 0.85:
             return self.pick(COLUMNS)
-        return self.pick(PATHS if not self.is_rows else ("input.k", "data.g.l[_]", "data.d.a"))
+        known = ("input.k", "input.k", "data.g.l[_]", "data.d.a", "input", "input.u", "data.d")
+        return self.pick(known if self.is_rows else (*PATHS, "input"))
 
     def _term(self, scope: Sequence[str], depth: int = 0) -> str:
         deep = depth > 2

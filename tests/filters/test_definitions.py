@@ -294,3 +294,25 @@ def test_a_with_of_a_column_is_not_left_out() -> None:
     assert listed("allow if input.doc.s == `x` with input.x as 1", "null", {}) == [
         number for number, row in enumerate(ROWS) if row["s"] == "x"
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "allow if input == 2",
+        "allow if {\n\tinput.doc.a == 1\n\tinput == 2\n}",
+        "q if input == 2\n\nallow := q if 0",
+        "q := input\n\nallow if q == 2",
+        "f(x) if x == 2\n\nallow if f(input)",
+        "allow := input if input.doc.a == 1",
+        'allow := {"allowed": input} if input.doc.a == 1',
+        "allow if [input] == [2]",
+        "allow if input in [1, 2]",
+        "allow if every x in [1] { input == x }",
+        "allow if input.doc.parts[input].a == 1",
+        "s contains input if input.doc.a == 1\n\nallow if 2 in s",
+    ],
+)
+def test_no_equation_binds_the_whole_input(text: str) -> None:
+    with pytest.raises(FilterError):
+        conditions(text, {"k": 1})

@@ -20,7 +20,7 @@ from doorward.filters.conditions import Comparison, Condition, Field, Group, Som
 from doorward.filters.conditions import Scalar as ScalarValue
 from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
-from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
+from doorward.filters.scopes import Meaning, Place, Scope, UnclearError, is_variable
 from doorward.filters.searches import search_of_glob, search_of_regex
 from doorward.rego.tools import (
     Array,
@@ -157,7 +157,7 @@ class BodyReader:
         if Var not in map(type, call.args) or call.name not in _EQUATIONS:
             return False
         for var, term in (call.args, call.args[::-1]):
-            if isinstance(var, Var) and scope.meaning(var.name) is None:
+            if is_variable(var) and scope.meaning(var.name) is None:
                 if not isinstance(term, Scalar) and not scope.begins_here(term):
                     continue
                 try:

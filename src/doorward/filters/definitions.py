@@ -18,7 +18,7 @@ from doorward.filters.bodies import BodyReader
 from doorward.filters.comparing import Comparer
 from doorward.filters.conditions import Condition, Conditions, Group
 from doorward.filters.hints import HEAD
-from doorward.filters.scopes import Scope
+from doorward.filters.scopes import Scope, is_variable
 from doorward.rego import Undefined, Value
 from doorward.rego.shared import Branch, Definitions, Key, Outcome, to_key
 from doorward.rego.tools import Body, Call, Expr, Object, Ref, Scalar, Term, Var, walk
@@ -143,7 +143,7 @@ def _template(value: Term) -> tuple[Var, Value] | None:
     None unless the value is a variable, or an object whose `allowed` is one and whose other fields
     are known.
     """
-    if isinstance(value, Var):
+    if is_variable(value):
         return value, True
     if not isinstance(value, Object):
         return None
@@ -152,7 +152,7 @@ def _template(value: Term) -> tuple[Var, Value] | None:
     for key, item in value.items:
         if not isinstance(key, Scalar) or not isinstance(key.value, str):
             return None
-        if key.value == "allowed" and isinstance(item, Var):
+        if key.value == "allowed" and is_variable(item):
             unknown, fields["allowed"] = item, True
         elif isinstance(item, Scalar):
             fields[key.value] = item.value

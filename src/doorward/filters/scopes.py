@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from doorward.base.records import record
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
@@ -19,7 +19,7 @@ from doorward.filters.hints import COLUMN, DEFAULTS, INDEX, VARIABLE
 from doorward.rego.shared import Key, to_key
 from doorward.rego.tools import Array, Call, Object, Ref, Scalar, Set, Term, Var
 
-__all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
+__all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError", "is_variable"]
 
 
 class UnclearError(ValueError):
@@ -67,8 +67,16 @@ class Index:
 Known: TypeAlias = Scalar | Array | Set | Object
 Meaning: TypeAlias = Place | Index | Known
 _INPUT: Final = Var("input")
+_DOCUMENTS: Final = frozenset({"input", "data"})
 _NO_VALUE: Final = "a term is neither a column of a table nor a known value"
 _Key: TypeAlias = tuple[Place, Index | None]
+
+
+def is_variable(term: Term) -> TypeGuard[Var]:
+    """Return True for a variable. A whole document, `input` or `data`, is written like one, but has
+    its value: no equation binds it, and no row is chosen by it.
+    """
+    return isinstance(term, Var) and term.name not in _DOCUMENTS
 
 
 class Scope:
@@ -101,6 +109,8 @@ class Scope:
         return None
 
     def bind(self, name: str, meaning: Meaning) -> None:
+        """Set what a variable means in this scope; never `input` or `data` (`is_variable`)."""
+        assert name not in _DOCUMENTS
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
@@ -125,6 +135,9 @@ class Scope:
         match term:
             case Scalar() | Array() | Set() | Object():
                 return term
+            case Var(name) if name in _DOCUMENTS:
+                message = f"the whole document `{name}` is neither a column nor a known value"
+                raise UnclearError(message, COLUMN)
             case Var(name):
                 meaning = self.meaning(name)
                 if meaning is None:
@@ -203,7 +216,7 @@ class Scope:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
                     location = Place(self._row(location, None), name)
-                case Var(name) if location.name:
+                case Var(name) if location.name and is_variable(part):
                     location = Place(self._row(location, self._index(name)))
                 case _:
                     raise UnclearError(_NO_VALUE, INDEX)
