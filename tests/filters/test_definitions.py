@@ -316,3 +316,28 @@ def test_a_with_of_a_column_is_not_left_out() -> None:
 def test_no_equation_binds_the_whole_input(text: str) -> None:
     with pytest.raises(FilterError):
         conditions(text, {"k": 1})
+
+
+@pytest.mark.parametrize("nulls", ["null", "undefined"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "allow := lower(input.doc.s)",
+        "allow := trim(input.doc.s, `x`)",
+        "allow := object.get(input.doc, `s`, `none`)",
+        "allow := object.get(input.doc, `a`, true)",
+        "allow := object.get(input.doc, `ok`, false)",
+        "allow := object.get(input.doc, `ok`, true)",
+        "allow := {`allowed`: object.get(input.doc, `a`, 0)}",
+        "allow := startswith(input.doc.s, `x`)",
+        "allow := q\n\ndefault q := null\n\nq if input.doc.a == 1",
+        "allow := q\n\ndefault q := `x`\n\nq := false if input.doc.a == 1",
+        "allow := q\n\ndefault q := 3\n\nq if input.doc.ok == true",
+        "allow := q\n\ndefault q := true\n\nq := 0 if input.doc.a == 1",
+        "allow := q\n\nq if input.doc.a == 1",
+        "allow := {`allowed`: q}\n\ndefault q := null\n\nq if input.doc.a == 1",
+        "allow if q\n\ndefault q := null\n\nq if input.doc.a == 1",
+    ],
+)
+def test_only_true_allows_and_not_what_holds_as_a_statement(text: str, nulls: str) -> None:
+    assert listed(text, nulls, {"k": 1}) == allowed(text, nulls, {"k": 1})

@@ -387,10 +387,12 @@ class BodyReader:
     def _value_of_rule(
         self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
     ) -> Condition | None:
-        """Return the condition that a rule with known values and a default compares with `known`;
-        None after an error.
+        """Return the condition that a rule with known values and a default, or a rule that is true
+        or undefined and `known` is true, compares with `known`; None after an error.
         """
         rules = self._rules.get(names_of(ref), ())
+        if operator == "eq" and known is True and not any(rule.default for rule in rules):
+            return self._require_rule(names_of(ref), expr, scope)  # it is true or undefined
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
             self._comparer.fail(expr.span, f"the rule {name} cannot be used in a filter", hint=RULE)

@@ -19,9 +19,10 @@ from doorward.filters.comparing import Comparer
 from doorward.filters.conditions import Condition, Conditions, Group
 from doorward.filters.hints import HEAD
 from doorward.filters.scopes import Scope, is_variable
-from doorward.rego import Undefined, Value
+from doorward.rego import REGISTRY, Undefined, Value
 from doorward.rego.shared import Branch, Definitions, Key, Outcome, to_key
 from doorward.rego.tools import Body, Call, Expr, Object, Ref, Scalar, Term, Var, walk
+from doorward.rego.types import boolean
 from doorward.verdicts import is_allowed
 
 __all__ = ["allowed_conditions", "check_flat"]
@@ -178,15 +179,19 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     if call.name == "eq" and var in call.args:
         (other,) = [arg for arg in call.args if arg != var] or [var]
         if isinstance(other, Ref) and other.head == Var("data"):
-            document = replace(expr, term=other)
-            return (*rest, document), (*rest, replace(document, negated=True))
+            is_true = _equate_with_true(expr, other)
+            return (*rest, is_true), (*rest, replace(is_true, negated=True))
         return (*body, _compare_with_true(expr, "eq", var)), (
             *body,
             _compare_with_true(expr, "neq", var),
         )
     if call.args[-1] != var:
         return None
-    statement = replace(expr, term=replace(call, args=call.args[:-1]))
+    without_result = replace(call, args=call.args[:-1])
+    statement = replace(expr, term=without_result)
+    if not _is_boolean(call):
+        # As a statement any value holds but false, `0` and `""` too: only true allows.
+        statement = _equate_with_true(expr, without_result)
     opposite = _OPPOSITES.get(call.name)
     if opposite is None:
         return (*rest, statement), (*rest, replace(statement, negated=True))
@@ -196,8 +201,21 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     return (*rest, statement), (*rest, other_statement)
 
 
-def _compare_with_true(like: Expr, name: str, var: Var) -> Expr:
-    return replace(like, term=Call(Ref(Var(name), ()), (var, Scalar(True)), infix=name == "eq"))
+def _is_boolean(call: Call) -> bool:
+    """Return True for a call whose value can only be a boolean: of a built-in that is declared so,
+    or of a policy's function, since a filter refuses those with values other than true.
+    """
+    if isinstance(call.operator.head, Var) and call.operator.head.name == "data":
+        return True
+    return call.name in REGISTRY and REGISTRY[call.name].signature.result == boolean
+
+
+def _equate_with_true(like: Expr, term: Term) -> Expr:
+    return _compare_with_true(like, "equal", term)
+
+
+def _compare_with_true(like: Expr, name: str, term: Term) -> Expr:
+    return replace(like, term=Call(Ref(Var(name), ()), (term, Scalar(True)), infix=name == "eq"))
 
 
 def check_flat(definitions: Definitions, comparer: Comparer) -> None:
