@@ -657,3 +657,17 @@ def test_nothing_is_left_of_what_counts_as_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Search, "is_unknown", lambda *_: False)
     with pytest.raises(EvalError, match="something known depends on something unknown"):
         engine.partial("data.p.allow", ["input.u"])
+
+
+def test_the_value_of_a_with_around_every_is_that_of_its_variable() -> None:
+    policy = (
+        "package t\n\nallow if { every x in input.u.l { x == input.k } with input.k as data.g }\n"
+    )
+    engine = Engine({"t.rego": policy}, {"g": {"q": 1}})
+    (query,) = engine.partial("data.t.allow", ["input.u"], {"k": 1}).query_texts
+    assert query.endswith(' with input.k as {"q": 1}')
+    residual = engine.prepare(query)
+    assert [bool(residual.results({"u": {"l": items}})) for items in ([{"q": 1}], [1])] == [
+        True,
+        False,
+    ]

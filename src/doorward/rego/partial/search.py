@@ -260,7 +260,8 @@ class Search:
         if self.is_unknown(every.domain, bindings) or any(
             self.is_unknown_expr(expr, bindings) for expr in every.body
         ):
-            plugged = self.names.closed_expr(replace(site.expr, withs=()), bindings)
+            kept = replace(site.expr, withs=replacing.kept(self, site))
+            plugged = self.names.closed_expr(kept, bindings)
             yield from self.save(plugged, None, None, site)
             return
         domain = plug(every.domain, bindings)
