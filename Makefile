@@ -94,22 +94,26 @@ imports: $(STAMP)
 # that Python writes no bytecode.
 COMPILE := $(BIN)/python -m compileall -q -j 2 src
 
-# One process collects the tests and forks those that run them (tests/processes.py). Three for each of
-# two cores, since much of what the tests take is waiting for what they start. What calls make in a
-# test is not a part of this one.
+# pytest rewrites the assertions of a test file when it is first imported, which takes twice as long as
+# all else of the import: in a new clone once, beside the types, and not by each process for itself.
+REWRITE := [ -d tests/__pycache__ ] || PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq tests >/dev/null
+
+# Three processes for each of two cores, since much of what the tests take is waiting for what they
+# start; one takes up to 1.6 GB. What calls make in a test is not a part of this one.
 tests: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	MAKEFLAGS= $(PYTEST) -p tests.processes --processes $(PROCESSES) tests
+	@$(REWRITE)
+	MAKEFLAGS= $(PYTEST) -n $(PROCESSES) tests
 
 # Writes what the tests of each file take to tests/seconds.json, by which the costliest begin first.
 costs: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -p tests.costs -p tests.processes --processes $(PROCESSES) tests
+	$(PYTEST) -q -p tests.costs -n $(PROCESSES) tests
 
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -p tests.processes --processes 2 -m 'not system and not long' tests
+	$(PYTEST) -q -n 2 -m 'not system and not long' tests
 
 # The long forms of what `make test` does in seconds, and the image, which needs package registries.
 soak: $(STAMP) $(CONSOLE)

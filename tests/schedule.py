@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["A_TEST", "SECONDS", "Scheduling", "read_seconds", "scope_of"]
+__all__ = ["SECONDS", "Scheduling", "scope_of"]
 
 SECONDS: Final = Path(__file__).with_name("seconds.json")
 ROOT: Final = SECONDS.parent.parent
 DAEMON: Final = re.compile(r"^from \S+ import .*\b(?:PrivateDaemon|proxied)\b", re.MULTILINE)
 """What files import that need a Docker daemon, which takes long to start: those of a folder share
 one. Other files of the folder are on their own."""
-A_TEST: Final = 0.02
+_A_TEST: Final = 0.02
 """Seconds of a test of which nothing is known."""
 
 
@@ -77,7 +77,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
         super()._assign_work_unit(node)
 
     def _cost(self, scope: str) -> float:
-        return self._seconds.get(scope, len(self.workqueue[scope]) * A_TEST)
+        return self._seconds.get(scope, len(self.workqueue[scope]) * _A_TEST)
 
     def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
         """Forget what has ended: this is asked for after each test."""
