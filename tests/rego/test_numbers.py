@@ -8,7 +8,23 @@ from fractions import Fraction
 
 import pytest
 
-from doorward.rego.numbers import Number, exact, from_fraction, parse_lean, parse_number
+from doorward.rego.numbers import (
+    Number,
+    exact,
+    from_binary,
+    from_fraction,
+    parse_lean,
+    parse_number,
+    rounded,
+)
+
+
+def test_a_large_power_of_two_has_the_fewest_digits_that_read_back() -> None:
+    for power in (65, 13_300, 13_301):
+        number = from_binary(1, power)
+        assert type(number) is int
+        assert len(str(number).rstrip("0")) <= 21
+        assert rounded(number, 0) == (1, power)
 
 
 def test_an_integer_of_a_computation_is_itself() -> None:

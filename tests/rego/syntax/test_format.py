@@ -478,3 +478,9 @@ def test_a_policy_is_parsed_once_and_its_text_once_where_it_is_another(
 def test_what_the_target_refuses_was_not_read() -> None:
     text = "package p\n\nq {\n\tif := 1\n\tif == 1\n}\n"
     assert not format_policy(Source("", text), v0=True).is_read
+
+
+def test_members_of_a_set_in_a_head_are_sorted() -> None:
+    text = 'package p\n\np[{"b", "a", 1}] = 3 { true }\n'
+    formatted = format_source(Source("p.rego", text), v0=True)
+    assert formatted == 'package p\n\np[{1, "a", "b"}] := 3\n'
