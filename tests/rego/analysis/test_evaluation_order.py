@@ -115,6 +115,13 @@ q := $"{r}"
         engine.prepare("data.t.q").value({})
 
 
+def test_a_template_that_reads_another_through_a_variable_has_a_value() -> None:
+    text = 'package t\n\np := x if { x := $"{y}"; y = z; z = $"{1}" }\n'
+    for strict in (False, True):
+        query = Engine({"t.rego": text}).prepare("data.t.p", strict_builtin_errors=strict)
+        assert query.value() == "1"
+
+
 def test_added_steps_of_a_query_are_known() -> None:
     engine = Engine()
     query = engine.prepare("x := input.a; f = lower(input.b); f == x")
