@@ -108,6 +108,13 @@ def test_base_data_is_read_with_numbers_and_texts_as_by_opa() -> None:
     assert rules.base_document(("list", "1")) == 6
 
 
+def test_a_function_of_a_package_that_is_replaced_has_no_value() -> None:
+    rules = Engine({"p.rego": "package p\n\nf(x) := x\n"})
+    for strict in (False, True):
+        query = rules.prepare('data.p.f with data.p as {"f": 1}', strict_builtin_errors=strict)
+        assert query.value() is UNDEFINED
+
+
 def test_a_package_without_rules_has_the_members_of_base_data() -> None:
     data = {"p": {"empty": {"a": 1, "b": 2}}}
     rules = Engine({"a.rego": "package p.empty\n"}, data)

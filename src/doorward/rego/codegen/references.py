@@ -58,7 +58,9 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
         if node is None:
             return _base(state, reference.args)
     assert node is not None
-    assert not node.is_function  # the check of types refuses a reference to one
+    if node.is_function:  # below a package that a `with` replaces
+        state.code.test(ast.Constant(value=False))
+        return Operand(ast.Constant(value=None))
     return _rule_path(state, node, ()) if node.definitions else _document(state, path)
 
 
