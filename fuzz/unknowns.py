@@ -297,11 +297,11 @@ class _Writer(Choices):
         rules = [f"default {name} := {self._known()}"] if self.chance() < 0.3 else []
         for _ in range(self.pick([3, 3, 4, 5])):
             x = self._name() if self.chance() < 0.5 else "x"
-            found = self.pick([f"some {x} in {items}", f"{x} := {items}[_]", f"{x} = {items}[_]"])
+            choice = self.pick([f"some {x} in {items}", f"{x} := {items}[_]", f"{x} = {items}[_]"])
             tests = [f"{x} == {self._known()}"]
             if self.chance() < 0.3:
                 tests.append(f"{self._path()} == {self._known()}")
-            body = "\n".join(f"\t{each}" for each in [found, *tests])
+            body = "\n".join(f"\t{each}" for each in [choice, *tests])
             rules.append(f"{name} := {self._constant()} if {{\n{body}\n}}")
         return self.complete, name, "\n\n".join(rules) + "\n"
 
