@@ -234,5 +234,7 @@ def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) 
         click.echo(f"{part.file}:{part.row}: nobody used the {part.text}")
     click.echo(unused.patch, nl=False)
     for file in unused.unpatched:
-        click.echo(f"{file or 'data in archives'}: no patch, change it by hand", err=True)
+        click.echo(
+            f"{file or 'data in archives'}: no patch, remove the unused parts by hand", err=True
+        )
     return UNUSED if unused.parts else 0

@@ -74,8 +74,8 @@ class KmsSigner:
         response = self._fetch(request)
         if response.status_code != 200:
             raise CredentialsError(
-                f"KMS answered with {response.status_code}: check that the keys have the "
-                "permission kms:Sign"
+                f"KMS answered with {response.status_code}: check that the key {self._key.name} "
+                "exists, and that the AWS credentials have the permission kms:Sign"
             )
         try:
             return base64.b64decode(str(document_of(response, "the answer of KMS")["Signature"]))

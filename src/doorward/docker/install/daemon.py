@@ -179,8 +179,8 @@ class Daemon:
     socket: str
 
     def pid(self) -> int | None:
-        """Return the id of the process in the pidfile, or else of the one that listens on the
-        socket; None unless it is a dockerd.
+        """Return the process id in the pidfile if that process is a dockerd, else the id of the
+        dockerd that listens on the socket; None if there is neither.
         """
         try:
             pid: int | None = int(self.pidfile.read_text())
@@ -270,8 +270,8 @@ class Daemon:
 
     def reach(self, plugin_socket: str) -> Reach:
         """Send a ping to the daemon and return the outcome: IN_FORCE if the plugin at
-        `plugin_socket` was asked, else OPEN, REFUSED, LOCKED_OUT or NO_DAEMON by the daemon's
-        response.
+        `plugin_socket` was asked. Else OPEN for a status below 400, REFUSED for one below 500,
+        NO_DAEMON if nothing answers and no dockerd runs, and LOCKED_OUT otherwise.
         """
         nonce = secrets.token_hex(16)
         status = self.probe(nonce)

@@ -86,7 +86,8 @@ def narrow(action: str, target: Target, view: View) -> Target:
         labels = _as_set(filters.get("label") or {})
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise ViewError(
-            "the request's query parameter `filters` is not a JSON object of Docker's filters"
+            "the request's query parameter `filters` must be a JSON object of Docker's filters, "
+            'such as {"name": ["web"]}'
         ) from None
     # Added to those of the client: the daemon requires all labels of a filter.
     filters["label"] = {**labels, f"{LABEL}={view.owner}": True}

@@ -214,8 +214,8 @@ class Pins:
             return point
 
     def _remember(self, name: str, request: PinnedRequest | None) -> None:
-        """Store one more request for a pin, unless it is stored already or there are
-        `MOST_REQUESTS`.
+        """Store one more request for a pin, unless it is None or stored already, or the pin has
+        `MOST_REQUESTS` of them.
         """
         requests = self._requests.setdefault(name, [])
         if request is None or request in requests or len(requests) >= MOST_REQUESTS:

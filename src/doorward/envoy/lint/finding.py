@@ -97,7 +97,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-responses-status": _warning("a failure is a 500, as if the application had failed"),
     "envoy-responses-timeout": _warning("the default of 200 ms fails when the machine is busy"),
     "envoy-responses-trailers": _warning("trailers may reveal the unfiltered body"),
-    "envoy-access-log": _warning("requests could not be traced later"),
+    "envoy-access-log": _warning("without a log, no request can be traced later"),
     # Proxies that ask over HTTP
     "forward-open": _error("requests pass without a decision"),
     "forward-question": _error("the decision is about another request than the application gets"),
@@ -120,12 +120,14 @@ RULES: Final[Mapping[str, Rule]] = {
         "an error fails the call, which failure_mode_allow would let pass: use deny"
     ),
     "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),
-    "pdp-no-decision-log": _warning("decisions could not be traced later"),
+    "pdp-no-decision-log": _warning("without a log, no decision can be traced later"),
     # Policies
     "policy-default": _error("a default other than false allows what no rule decides"),
     "policy-no-default": _warning("the decision is undefined if no rule for `allow` holds"),
     "policy-open-without-body": _error("a missing or unparsed body makes the condition true"),
-    "policy-open-without-header": _error("the client decides which headers it sends"),
+    "policy-open-without-header": _error(
+        "a missing header makes the condition true, and clients can leave any header out"
+    ),
     "policy-header-list": _error("repeated headers arrive joined by commas: split, then compare"),
     "policy-path-query": _error("`path` includes the query, in which a client can write anything"),
     "policy-truncated-body": _warning("the policy sees the beginning of a long body only"),

@@ -94,8 +94,8 @@ class _Shortener:
         return shortened
 
     def _alone(self, rule: Rule) -> Rule:
-        """Return one branch of a rule with its chains split, its `else` unchanged; what the head
-        needs is appended to the body.
+        """Return one branch of a rule with its long chains of operators split, its `else`
+        unchanged; expressions with the links of chains in the head are appended to the body.
         """
         out = list(self.body(rule.body))
         head = rule.head

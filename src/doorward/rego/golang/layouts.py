@@ -624,8 +624,9 @@ class _Reader:
         return seconds - self.offset, self.nanosecond
 
     def date(self) -> tuple[int, int]:
-        """Return month and day (1 by default), from the day of the year if that was read.
-        _RangeError if they contradict each other or it does not exist.
+        """Return month and day as they were read (1 by default), even if the month has no such day.
+        If a day of the year was read, return its date; _RangeError if the year has no such day, or
+        if a month or day that was read too differs.
         """
         if self.year_day < 0:
             return (self.month if self.month >= 0 else 1), (self.day if self.day >= 0 else 1)

@@ -190,7 +190,8 @@ _KEYWORDS: Final = frozenset(
 )
 
 
-def _fail(problem: str) -> BuiltinError:
+def _syntax_error(problem: str) -> BuiltinError:
+    """Return Go's error for a template that cannot be parsed."""
     return BuiltinError(f"template: template: {problem}")
 
 
@@ -230,7 +231,7 @@ def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
     end = source.find("*/", match.end())
     closing = re.compile(r"(?:[ \t\r\n]+(-))?\}\}").match(source, end + 2) if end >= 0 else None
     if not closing:
-        raise _fail("unclosed comment")
+        raise _syntax_error("unclosed comment")
     return [], closing.end(), closing[1] is not None
 
 
@@ -244,15 +245,15 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
         trimmed = source[at : at + 1] in set(_SPACES) and source.startswith("-}}", at + 1)
         if trimmed or source.startswith("}}", at):
             if all(token.kind == "space" for token in tokens):
-                raise _fail("missing value for command")
+                raise _syntax_error("missing value for command")
             return tokens, at + (4 if trimmed else 2), trimmed
         match = _TOKEN.match(source, at)
         if not match:
-            raise _fail("unclosed action" if at >= len(source) else "unexpected character")
+            raise _syntax_error("unclosed action" if at >= len(source) else "unexpected character")
         if match.lastgroup in _NAMED and not all(
             map(is_word_character, match.group().lstrip(".$"))
         ):
-            raise _fail("bad character")
+            raise _syntax_error("bad character")
         at = match.end()
         if match.lastgroup == "space" and source.startswith("-}}", at):
             at -= 1  # the last space belongs to the trim marker
@@ -307,7 +308,7 @@ class _Parser:
             if node is not None:
                 nodes.append(node)
         if ends:
-            raise _fail("unexpected EOF")
+            raise _syntax_error("unexpected EOF")
         return tuple(nodes), []
 
     def action(
@@ -323,25 +324,25 @@ class _Parser:
             return self.branch(word, tokens[1:], depth, loops=loops + (word == "range"))
         if word in {"break", "continue"}:
             if not loops:
-                raise _fail(f"{{{{{word}}}}} outside {{{{range}}}}")
+                raise _syntax_error(f"{{{{{word}}}}} outside {{{{range}}}}")
             if len(tokens) > 1:
-                raise _fail(f"unexpected token in {{{{{word}}}}}")
+                raise _syntax_error(f"unexpected token in {{{{{word}}}}}")
             return Jump(word)
         if word == "template" or word == "block":
             name, rest = _name(tokens)
             call = Call(name, self.pipeline(rest) if rest else None)
             if word == "block":
                 if not rest:
-                    raise _fail("missing value for block clause")
+                    raise _syntax_error("missing value for block clause")
                 self.define(name, depth)
             return call
         if word == "define" and top:
             name, rest = _name(tokens)
             if rest:
-                raise _fail("unexpected token in define clause")
+                raise _syntax_error("unexpected token in define clause")
             self.define(name, depth)
             return None
-        raise _fail(f"unexpected {{{{{word}}}}}")
+        raise _syntax_error(f"unexpected {{{{{word}}}}}")
 
     def define(self, name: str, depth: int) -> None:
         """Parse the body of `define` or `block` up to its `end` and store it under the name. A body
@@ -353,7 +354,7 @@ class _Parser:
         _check_end(end)
         known = self.template.defined.get(name)
         if known and _has_text(known) and _has_text(body):
-            raise _fail(f"multiple definition of template {name}")
+            raise _syntax_error(f"multiple definition of template {name}")
         if not known or _has_text(body):
             self.template.defined[name] = body
 
@@ -374,7 +375,7 @@ class _Parser:
                 del self.variables[scope:]
                 return Branch(kind, pipeline, then, (nested,))
             if rest:
-                raise _fail("unexpected token in {{else}}")
+                raise _syntax_error("unexpected token in {{else}}")
             otherwise, end = self.block(frozenset({"end"}), depth + 1, loops=outer_loops)
         _check_end(end)
         del self.variables[scope:]
@@ -393,11 +394,11 @@ class _Parser:
         commands = tuple(self.command(part, depth) for part in _split(rest))
         for position, command in enumerate(commands):
             if position and isinstance(command.operands[0], (Constant, Overflow)):
-                raise _fail("non executable command in pipeline")
+                raise _syntax_error("non executable command in pipeline")
         if sign == ":=":
             self.variables += names
         elif any(name not in self.variables for name in names):
-            raise _fail("undefined variable")
+            raise _syntax_error("undefined variable")
         return Pipeline(commands, tuple(names), assigns=sign == "=")
 
     def command(self, tokens: list[_Token], depth: int) -> Command:
@@ -413,11 +414,11 @@ class _Parser:
                 at += 1
                 continue
             if at and operands and tokens[at - 1].kind != "space":
-                raise _fail(f"unexpected {tokens[at].text} in operand")
+                raise _syntax_error(f"unexpected {tokens[at].text} in operand")
             operand, at = self.operand(tokens, at, depth)
             operands.append(operand)
         if not operands:
-            raise _fail("missing value for command")
+            raise _syntax_error("missing value for command")
         return Command(tuple(operands))
 
     def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
@@ -441,7 +442,7 @@ class _Parser:
             at += 1
         if names:
             if isinstance(operand, (Constant, Overflow)) or operand == Fields(None, ()):
-                raise _fail("unexpected . after term")
+                raise _syntax_error("unexpected . after term")
             operand = Fields(operand, tuple(names))
         return operand, at
 
@@ -454,7 +455,7 @@ class _Parser:
                 return Fields(None, ())
             case "variable":
                 if token.text not in self.variables:
-                    raise _fail(f"undefined variable {token.text}")
+                    raise _syntax_error(f"undefined variable {token.text}")
                 return Variable(token.text)
             case "word":
                 if token.text in {"true", "false"}:
@@ -462,7 +463,7 @@ class _Parser:
                 if token.text == "nil":
                     return Constant(None)
                 if token.text not in _FUNCTIONS:
-                    raise _fail(f"function {token.text} not defined")
+                    raise _syntax_error(f"function {token.text} not defined")
                 return Function(token.text)
             case "number":
                 return _number(token.text)
@@ -470,7 +471,7 @@ class _Parser:
                 return Constant(_character(token.text))
             case "string":
                 return Constant(_unquote(token.text))
-        raise _fail(f"unexpected {token.text} in operand")
+        raise _syntax_error(f"unexpected {token.text} in operand")
 
 
 _FUNCTIONS: Final = frozenset(
@@ -514,13 +515,13 @@ def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
     """
     rest = _strip(tokens[1:])
     if not rest or rest[0].kind != "string":
-        raise _fail(f"missing name in {{{{{tokens[0].text}}}}} clause")
+        raise _syntax_error(f"missing name in {{{{{tokens[0].text}}}}} clause")
     return _unquote(rest[0].text), _strip(rest[1:])
 
 
 def _check_end(tokens: list[_Token]) -> None:
     if len(tokens) != 1:
-        raise _fail("unexpected token in end")
+        raise _syntax_error("unexpected token in end")
 
 
 def _has_text(block: Block) -> bool:
@@ -569,7 +570,7 @@ def _closing(tokens: list[_Token], at: int) -> int:
             level += {"(": 1, ")": -1}.get(tokens[position].text, 0)
             if level == 0:
                 return position
-    raise _fail("unclosed left paren")
+    raise _syntax_error("unclosed left paren")
 
 
 _DECIMALS: Final = "[0-9](?:_?[0-9])*"
@@ -592,7 +593,7 @@ def _number(text: str) -> Constant | Overflow:
     out of range or too long.
     """
     if len(text) > 400:
-        raise _fail("bad number syntax")
+        raise _syntax_error("bad number syntax")
     match = _INTEGER.fullmatch(text)
     if match:
         integer = int(text.replace("_", ""), 8 if match["octal"] else 0)
@@ -600,9 +601,9 @@ def _number(text: str) -> Constant | Overflow:
             return Constant(integer)
         if integer < 1 << 64 and text[0] not in "+-":
             return Overflow(text)
-        raise _fail(f'integer overflow: "{text}"')
+        raise _syntax_error(f'integer overflow: "{text}"')
     if not (set(text) & set(".eEpP") and isfinite(number := _float(text))):
-        raise _fail(f'illegal number syntax: "{text}"')
+        raise _syntax_error(f'illegal number syntax: "{text}"')
     return Constant(number)
 
 
@@ -649,7 +650,7 @@ def _character(text: str) -> int:
     if match:
         return _code(match, "'")
     if len(inner) != 1:
-        raise _fail(f"malformed character constant: {text}")
+        raise _syntax_error(f"malformed character constant: {text}")
     return ord(inner)
 
 
@@ -662,8 +663,8 @@ def _code(match: re.Match[str], mark: str) -> int:
         return ord(_SIMPLE[simple])
     digits = byte or short or long
     if digits is None and octal is None:
-        raise _fail("invalid syntax in string")
+        raise _syntax_error("invalid syntax in string")
     code = int(digits, 16) if digits else int(octal, 8)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000 or (octal and code > 0xFF):
-        raise _fail("invalid syntax in string")
+        raise _syntax_error("invalid syntax in string")
     return code

@@ -81,7 +81,7 @@ def _from_rego(value: Any) -> Any:
         count_step()
         for key in value:
             if type(key) is not str:
-                raise _fail("object key is not a string")
+                raise _execution_error("object key is not a string")
             _check_text(key)
         return {key: _from_rego(value[key]) for key in sorted(value)}
     if isinstance(value, frozenset):
@@ -108,7 +108,8 @@ def _check_text(text: str) -> None:
         raise BuiltinError(f"invalid character '{match[1]}' in string escape code")
 
 
-def _fail(problem: str) -> BuiltinError:
+def _execution_error(problem: str) -> BuiltinError:
+    """Return Go's error for a template whose execution fails."""
     return BuiltinError(f'template: template: executing "template": {problem}')
 
 
@@ -217,7 +218,7 @@ class _Run:
         """
         body = self.template.defined.get(name)
         if body is None:
-            raise _fail(f"template {name} not defined")
+            raise _execution_error(f"template {name} not defined")
         if self.calls == MAX_CALLS:
             raise LimitError(f"templates call each other more than {MAX_CALLS} deep")
         # A template sees none of its caller's variables (text/template, "Variables").
@@ -263,9 +264,9 @@ class _Run:
         if isinstance(first, Function):
             return self.function(first.name, rest, dot, final)
         if rest or final is not _MISSING:
-            raise _fail("can't give argument to non-function")
+            raise _execution_error("can't give argument to non-function")
         if first == Constant(None):
-            raise _fail("nil is not a command")
+            raise _execution_error("nil is not a command")
         return self.value(first, dot)
 
     def value(self, operand: Operand, dot: Any) -> Any:
@@ -277,7 +278,7 @@ class _Run:
             case Constant(value):
                 return value
             case Overflow(text):
-                raise _fail(f"{text} overflows int")
+                raise _execution_error(f"{text} overflows int")
             case Variable(name):
                 return next(value for known, value in reversed(self.scope) if known == name)
             case Fields(of, names):
@@ -313,7 +314,7 @@ def _check_count(name: str, values: list[Any]) -> list[Any]:
     least, most = _OPERANDS[name]
     if not least <= len(values) <= most:
         want = least if least == most else f"at least {least}"
-        raise _fail(f"wrong number of args for {name}: want {want} got {len(values)}")
+        raise _execution_error(f"wrong number of args for {name}: want {want} got {len(values)}")
     return values
 
 
@@ -323,7 +324,7 @@ def _at(value: Any, names: tuple[str, ...]) -> Any:
     """
     for name in names:
         if not isinstance(value, dict):
-            raise _fail(f"can't evaluate field {name}")
+            raise _execution_error(f"can't evaluate field {name}")
         value = value.get(name)
     return value
 
@@ -340,7 +341,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
         return iter(value.items())
     if type(value) is int:
         return ((n, n) for n in range(value))
-    raise _fail("range can't iterate over the value")
+    raise _execution_error("range can't iterate over the value")
 
 
 def _truth(value: Any) -> bool:
@@ -373,7 +374,7 @@ def _printf(template: Any, *values: Any) -> str:
     string.
     """
     if not isinstance(template, str):
-        raise _fail("wrong type for value; expected string")
+        raise _execution_error("wrong type for value; expected string")
     return format_text(template, [_argument(value) for value in values])
 
 
@@ -434,17 +435,17 @@ def _index(value: Any, *keys: Any) -> Any:
     for key in keys:
         if isinstance(value, dict):
             if type(key) is not str:
-                raise _fail("value has wrong type for a key; should be string")
+                raise _execution_error("value has wrong type for a key; should be string")
             value = value.get(key)
         elif isinstance(value, list) or type(value) is str:
             items: Any = to_bytes(value) if isinstance(value, str) else value
             if type(key) is not int:
-                raise _fail("cannot index slice/array with this type")
+                raise _execution_error("cannot index slice/array with this type")
             if not 0 <= key < len(items):
-                raise _fail(f"reflect: slice index out of range: {key}")
+                raise _execution_error(f"reflect: slice index out of range: {key}")
             value = items[key]
         else:
-            raise _fail("can't index item")
+            raise _execution_error("can't index item")
     return value
 
 
@@ -454,17 +455,17 @@ def _slice(value: Any, *bounds: Any) -> Any:
     """
     text = isinstance(value, str)
     if not text and not isinstance(value, list):
-        raise _fail("can't slice item")
+        raise _execution_error("can't slice item")
     if text and len(bounds) == 3:
-        raise _fail("cannot 3-index slice a string")
+        raise _execution_error("cannot 3-index slice a string")
     items: Any = to_bytes(value) if text else value
     limits = [0, len(items), len(items)]
     for n, bound in enumerate(bounds):
         if type(bound) is not int or not 0 <= bound <= len(items):
-            raise _fail("index out of range")
+            raise _execution_error("index out of range")
         limits[n] = bound
     if not limits[0] <= limits[1] <= limits[2]:
-        raise _fail("invalid slice index")
+        raise _execution_error("invalid slice index")
     part = items[limits[0] : limits[1]]
     return from_bytes(part) if text else part
 
@@ -477,7 +478,7 @@ def _len(value: Any) -> int:
         return len(to_bytes(value))
     if isinstance(value, (list, dict)):
         return len(value)
-    raise _fail("len of a value that has none")
+    raise _execution_error("len of a value that has none")
 
 
 def _kind(value: Any) -> str:
@@ -487,7 +488,7 @@ def _kind(value: Any) -> str:
     for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
         if isinstance(value, cls):
             return name
-    raise _fail("invalid type for comparison")
+    raise _execution_error("invalid type for comparison")
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -497,7 +498,7 @@ def _same(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
     if _kind(a) != _kind(b):
-        raise _fail("incompatible types for comparison")
+        raise _execution_error("incompatible types for comparison")
     return str(a) == str(b) if isinstance(a, str) else a == b
 
 
@@ -510,15 +511,15 @@ def _before(a: Any, b: Any) -> bool:
     booleans and collections.
     """
     if _kind(a) != _kind(b):
-        raise _fail("incompatible types for comparison")
+        raise _execution_error("incompatible types for comparison")
     if isinstance(a, bool):
-        raise _fail("invalid type for comparison")
+        raise _execution_error("invalid type for comparison")
     # Go compares bytes, in which what is not UTF-8 stands elsewhere than its lone surrogate.
     return to_bytes(a) < to_bytes(b) if isinstance(a, str) else bool(a < b)
 
 
 def _call(*_values: Any) -> Any:
-    raise _fail("error calling call: non-function")
+    raise _execution_error("error calling call: non-function")
 
 
 _MANY: Final = 1 << 20
