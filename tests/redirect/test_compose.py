@@ -33,6 +33,7 @@ ROOT = EXAMPLE.parent.parent
 PROJECT = yaml.safe_load((ROOT / "deploy/compose/compose.yaml").read_text())
 SECRET = "a secret of this test"
 TOKENS = make_tokens(SECRET)
+GUEST = (("authorization", f"Bearer {TOKENS['guest']}"),)
 MACHINE = {"/usr": "/usr", "/usr/lib": "/lib", "/usr/lib64": "/lib64", "/etc/ssl": "/etc/ssl"}
 
 
@@ -157,6 +158,9 @@ def started() -> Iterator[tuple[Project, Namespace, Namespace]]:
         project.start()
         client = stack.enter_context(make_namespace("compose"))
         pod = stack.enter_context(cable(project, client))
+        # The application has no check of its health: until it listens, Envoy answers with 503.
+        allowed = write_request("GET", "/people", GUEST)
+        wait_until(lambda: ask(pod, "127.0.0.1", allowed) != 503, "the application does not listen")
         yield project, client, pod
         for name in reversed(PROJECT["services"]):
             project.docker("rm", "--force", name)
@@ -173,12 +177,11 @@ def test_the_example_decides_from_everywhere(
 ) -> None:
     project, client, pod = started
     origin = pod if host in {"127.0.0.1", "::1"} else client
-    guest = (("authorization", f"Bearer {TOKENS['guest']}"),)
     before = project.arrivals()
     assert ask(origin, host, write_request("GET", "/people")) == 403
-    assert ask(origin, host, write_request("POST", "/people", guest)) == 403
+    assert ask(origin, host, write_request("POST", "/people", GUEST)) == 403
     assert ask(origin, host, write_request("GET", "/people"), port=8000) == 403
-    assert ask(origin, host, write_request("GET", "/people", guest)) == 200
+    assert ask(origin, host, write_request("GET", "/people", GUEST)) == 200
     # The log comes later than the answer, and in order: what was denied would stand before it.
     wait_until(lambda: project.arrivals() > before, "the request is not in the application's log")
     assert project.arrivals() == before + 1
