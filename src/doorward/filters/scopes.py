@@ -17,7 +17,7 @@ from doorward.filters.conditions import Comparison, Condition, Conditions, Field
 from doorward.filters.folding import FUNCTIONS, OBJECT_GET
 from doorward.filters.hints import COLUMN, DEFAULTS, INDEX, VARIABLE
 from doorward.rego.shared import Key, to_key
-from doorward.rego.tools import Array, Call, Object, Ref, Scalar, Set, Term, Var
+from doorward.rego.tools import ROOTS, Array, Call, Object, Ref, Scalar, Set, Term, Var
 
 __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError", "is_variable"]
 
@@ -67,7 +67,6 @@ class Index:
 Known: TypeAlias = Scalar | Array | Set | Object
 Meaning: TypeAlias = Place | Index | Known
 _INPUT: Final = Var("input")
-_DOCUMENTS: Final = frozenset({"input", "data"})
 _NO_VALUE: Final = "a term is neither a column of a table nor a known value"
 _Key: TypeAlias = tuple[Place, Index | None]
 
@@ -76,7 +75,7 @@ def is_variable(term: Term) -> TypeGuard[Var]:
     """Return True for a variable. A whole document, `input` or `data`, is written like one, but has
     its value: no equation binds it, and no row is chosen by it.
     """
-    return isinstance(term, Var) and term.name not in _DOCUMENTS
+    return isinstance(term, Var) and term.name not in ROOTS
 
 
 class Scope:
@@ -110,7 +109,7 @@ class Scope:
 
     def bind(self, name: str, meaning: Meaning) -> None:
         """Set what a variable means in this scope; never `input` or `data` (`is_variable`)."""
-        assert name not in _DOCUMENTS
+        assert name not in ROOTS
         self._meanings[name] = meaning
 
     def begins_here(self, term: Term) -> bool:
@@ -135,7 +134,7 @@ class Scope:
         match term:
             case Scalar() | Array() | Set() | Object():
                 return term
-            case Var(name) if name in _DOCUMENTS:
+            case Var(name) if name in ROOTS:
                 message = f"the whole document `{name}` is neither a column nor a known value"
                 raise UnclearError(message, COLUMN)
             case Var(name):

@@ -79,8 +79,8 @@ class Strings(dict[str, str]):
         for key, value in obj.items():
             if type(value) is str:
                 obj[key] = once(value, value)
-            elif type(value) is list and value and type(value[0]) is str:
-                obj[key] = [once(item, item) if type(item) is str else item for item in value]
+            elif type(value) is list:
+                obj[key] = self.share_value(value)
         return obj
 
     def share_value(self, value: Value) -> Value:
