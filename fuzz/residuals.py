@@ -4,7 +4,8 @@
 
 Each program of `fuzz/unknowns.py` is evaluated partially, in each mode, and the residual with the
 complete input must answer as the engine does. Where the residual of a program for rows becomes a
-filter, SQLite must select with it the rows that are allowed one by one. A part of the programs is
+filter, SQLite must select with it the rows that are allowed one by one, by their related rows
+as well. A part of the programs is
 put to OPA 1.20.2 as well. Prints every difference, made as small as it can be; the exit code is 1
 if there was one.
 """
@@ -16,7 +17,7 @@ import json
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from doorward.filters import PYTHON, FilterError, target_of, to_conditions, to_sql
+from doorward.filters import PYTHON, FilterError, Relation, target_of, to_conditions, to_sql
 from doorward.rego import (
     UNDEFINED,
     CompileError,
@@ -42,13 +43,25 @@ from fuzz.compare import Difference, RefusedError
 from fuzz.opa import as_json, canonical
 from fuzz.opa_engine import OpaEngine, library
 from fuzz.pools import Program
-from fuzz.unknowns import QUERY, Question, generate
+from fuzz.unknowns import CELLS, FIELDS, QUERY, Question, generate
 
 __all__ = ["compare", "counts"]
 
 DEADLINE: Final = 5.0
 _CONFLICT: Final = "eval_conflict_error"
-_COLUMNS: Final = {"u": {"a": "number", "b": "text", "c": "boolean"}}
+_COLUMNS: Final = {
+    "u": {"i": "number", "a": "number", "b": "text", "c": "boolean", "fi": "number"},
+    "fs": {"i": "number", "l": "number", "s": "text"},
+    "cs": {"i": "number", "n": "number", "t": "text", "ok": "boolean", "ui": "number"},
+    "ms": {"k": "text", "j": "number", "ci": "number"},
+}
+_RELATIONS: Final = {
+    "u": {
+        "cs": Relation("cs", {"ui": "i"}),
+        "f": Relation("fs", {"i": "fi"}, many=False),
+    },
+    "cs": {"ms": Relation("ms", {"ci": "i"})},
+}
 counts: Counter[str] = Counter()
 """How many residuals and filters were compared, and how many were refused."""
 
@@ -100,13 +113,31 @@ def _difference(question: Question, opa: OpaEngine | None) -> Difference | None:
 
 
 def _is_row(given: Any) -> bool:
-    """Whether an input has the columns of a row, of the right types."""
+    """Whether an input has the columns of a row, of the right types, and related rows or none."""
     try:
-        a, b, c = (given["u"][name] for name in "abc")
-    except (KeyError, TypeError):
+        row = given["u"]
+        return _has_columns(row, "abc") and (
+            row.keys() == set("abc")
+            or (
+                row.keys() == {*"abc", "f", "cs"}
+                and (row["f"] is None or _has_columns(row["f"], FIELDS["f"]))
+                and all(_has_columns(each, FIELDS["c"]) for each in row["cs"])
+                and all(_has_columns(m, FIELDS["m"]) for each in row["cs"] for m in each["ms"])
+            )
+        )
+    except (KeyError, TypeError, AttributeError):
         return False
-    kinds = (int, type(None)), (str, type(None)), (bool, type(None))
-    return all(type(x) in each for x, each in zip((a, b, c), kinds, strict=True))
+
+
+def _has_columns(row: Any, names: Sequence[str]) -> bool:
+    return all(type(row[name]) in {type(cell) for cell in CELLS[name]} for name in names)
+
+
+def _seen(row: Any, nulls: str) -> Any:
+    """A row as a policy sees it that has no null."""
+    if isinstance(row, dict) and nulls == "undefined":
+        return {name: _seen(each, nulls) for name, each in row.items() if each is not None}
+    return [_seen(each, nulls) for each in row] if isinstance(row, list) else row
 
 
 def _cases(question: Question) -> Iterator[tuple[Any, Any]]:
@@ -120,7 +151,7 @@ def _cases(question: Question) -> Iterator[tuple[Any, Any]]:
                 value = _at(given, names)
                 base = base if value is UNDEFINED else _put(base, names, value)
             else:
-                input_ = _put(input_, names, _at(given, names))
+                input_ = _put(input_, names, _seen(_at(given, names), question.nulls))
         yield base, input_
 
 
@@ -269,7 +300,13 @@ def _filter(
         )  # fmt: skip
         target = PYTHON if kind == "python" else target_of("sql", "sqlite")
         conditions = to_conditions(left, [target])
-        clause = to_sql(conditions, _COLUMNS, "sqlite")  # type: ignore[arg-type]
+        clause = to_sql(
+            conditions,
+            _COLUMNS,
+            "sqlite",
+            relations=_RELATIONS,
+            nulls=question.nulls,  # type: ignore[arg-type]
+        )
     except (FilterError, EvalError):
         counts[f"filter {kind}: refused"] += 1
         return None
@@ -277,8 +314,8 @@ def _filter(
         return Difference(f"filter: crash {type(error).__name__}", repr(error), "a filter")
     counts[f"filter {kind}"] += 1
     counts[f"filter {kind}, neither all nor nothing"] += bool(conditions) and all(conditions)
-    rows = [(n, *[given["u"][name] for name in "abc"]) for n, (_, given) in enumerate(cases)]
-    selected = _selected(clause, rows)
+    counts[f"filter {kind}, with related rows"] += "EXISTS" in clause.text
+    selected = _selected(clause, [given["u"] for given in question.inputs])
     allowed = {
         n for n, (kind, value) in enumerate(answers) if kind == "value" and is_allowed(value)
     }
@@ -294,10 +331,30 @@ def _filter(
 
 def _selected(clause: Any, rows: list[Any]) -> set[int]:
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("create table u (n integer, a numeric, b text, c boolean)")
-        connection.executemany("insert into u values (?, ?, ?, ?)", rows)
-        cursor = connection.execute(f"select n from u where {clause.text}", clause.parameters)
+        connection.executescript(
+            """create table u (i integer, a numeric, b text, c boolean, fi integer);
+            create table fs (i integer, l numeric, s text);
+            create table cs (i integer, n numeric, t text, ok boolean, ui integer);
+            create table ms (k text, j numeric, ci integer);"""
+        )
+        for number, row in enumerate(rows):
+            folder = row.get("f")
+            if folder is not None:
+                _insert(connection, "fs", [number, *[folder[name] for name in FIELDS["f"]]])
+            cells = [row[name] for name in "abc"]
+            _insert(connection, "u", [number, *cells, None if folder is None else number])
+            for position, each in enumerate(row.get("cs", ())):
+                comment = number * 100 + position
+                cells = [each[name] for name in FIELDS["c"]]
+                _insert(connection, "cs", [comment, *cells, number])
+                for mark in each["ms"]:
+                    _insert(connection, "ms", [*[mark[name] for name in FIELDS["m"]], comment])
+        cursor = connection.execute(f"select i from u where {clause.text}", clause.parameters)
         return {number for (number,) in cursor.fetchall()}
+
+
+def _insert(connection: sqlite3.Connection, table: str, values: list[Any]) -> None:
+    connection.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
 
 
 # OPA

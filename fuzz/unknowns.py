@@ -6,14 +6,15 @@
     o[k].a contains x, data.g[k][_]        documents of any depth, below base data, with open keys
 
 Rules refer to those before them only. What is unknown is a part of `input`, and of data at times. A
-program for rows reads the columns `input.u.a`, `b` and `c`, so that many become filters; the others
-read documents of any form.
+program for rows reads the columns `input.u.a`, `b` and `c`, so that many become filters, and half
+of these read related rows as well: the list `input.u.cs`, whose rows have the list `ms`, and the
+object `input.u.f`. The others read documents of any form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -28,6 +29,18 @@ UNKNOWNS: Final = (
     ("input.u", "data.d"), ("input.u.l", "data.d.a"), ("input.u.o.x",), ("input.k", "input.u.l"),
 )  # fmt: skip
 COLUMNS: Final = ("input.u.a", "input.u.b", "input.u.c")
+FIELDS: Final = {"c": ("n", "t", "ok"), "m": ("k", "j"), "f": ("l", "s")}
+"""The columns of related rows: numbers, texts and booleans by their position in `CELLS`."""
+CELLS: Final[dict[str, Sequence[Any]]] = {
+    "a": (0, 1, 2, 3, None), "b": ("", "a", "b", "x", None), "c": (True, False, None),
+    "n": (0, 1, 2, None), "t": ("a", "b", "", None), "ok": (True, False, None),
+    "k": ("a", "b", None), "j": (0, 1, None), "l": (0, 1, 2, None), "s": ("a", "b", None),
+}  # fmt: skip
+"""The values of each column of a row and of related rows."""
+RELATED: Final = (
+    "input.u.cs[_].n", "input.u.cs[_].t", "input.u.cs[_].ok", "input.u.f.l", "input.u.f.s",
+    "input.u.cs[_].ms[_].k", "input.u.f", "input.u.cs[_]", "input.u.cs[_].ms[_].j",
+)  # fmt: skip
 PATHS: Final = (
     "input.u.a", "input.u.b", "input.u.l", "input.u.o", "input.u", "input.u.l[0]", "input.u.o.x",
     "input.u.l[_]", "input.u.o[_]", "input.k", "data.d.a", "data.d", "data.g.l", "data.g.l[_]",
@@ -60,7 +73,9 @@ class Question(Program):
 
     unknowns: tuple[str, ...] = ("input",)
     is_rows: bool = False
-    """True where the inputs differ in the scalars of `input.u` alone."""
+    """True where the inputs differ in the scalars of `input.u` alone, or in its related rows."""
+    nulls: str = "null"
+    """How a row has a column without a value: as null, or "undefined", without the column."""
     options: dict[str, Any] = field(default_factory=dict)
     """Of the partial evaluation, besides what is unknown."""
     asks_opa: bool = False
@@ -95,14 +110,18 @@ def _varies(question: Question) -> bool:
 class _Function:
     name: str
     count: int
+    row: str = ""
+    """The letter of the table of which the first parameter is a related row."""
 
 
 class _Writer(Choices):
-    """Writes rules. `scope` lists the variables that have values."""
+    """Writes rules. `scope` lists the variables that have values; those of related rows begin with
+    the letter of their table in `FIELDS` and `w`: `cw7`."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
         self.is_rows = self.chance() < 0.5
+        self.is_related = self.is_rows and self.chance() < 0.5
         self.functions: list[_Function] = []
         self.complete: list[str] = []
         self.sets: list[str] = []
@@ -135,16 +154,30 @@ class _Writer(Choices):
         return Question(
             modules, BASE, self._inputs(), [QUERY],
             unknowns=unknowns, is_rows=self.is_rows, options=options,
+            nulls="undefined" if self.is_rows and self.chance() < 0.3 else "null",
         )  # fmt: skip
 
     def _inputs(self) -> list[Any]:
         k = self.pick(SCALARS)
+        if self.is_related:
+            return [{"u": self._related_row(), "k": k} for _ in range(20)]
         if self.is_rows:
-            columns = [0, 1, 2, 3, None], ["", "a", "b", "x", None], [True, False, None]
-            rows = [[self.pick(column) for column in columns] for _ in range(12)]
-            rows += [[1, "a", True], [2, "b", False], [None, None, None]]
-            return [{"u": dict(zip("abc", row, strict=True)), "k": k} for row in rows]
+            rows = [self._cells("abc") for _ in range(12)]
+            ends: list[tuple[Any, ...]] = [(1, "a", True), (2, "b", False), (None, None, None)]
+            rows += [dict(zip("abc", values, strict=True)) for values in ends]
+            return [{"u": row, "k": k} for row in rows]
         return [self._input(k) for _ in range(12)]
+
+    def _cells(self, names: Sequence[str]) -> dict[str, Any]:
+        return {name: self.pick(CELLS[name]) for name in names}
+
+    def _related_row(self) -> dict[str, Any]:
+        row = self._cells("abc")
+        row["f"] = self._cells(FIELDS["f"]) if self.chance() < 0.7 else None
+        row["cs"] = [self._cells(FIELDS["c"]) for _ in range(self.pick([0, 0, 1, 1, 2, 3]))]
+        for each in row["cs"]:
+            each["ms"] = [self._cells(FIELDS["m"]) for _ in range(self.pick([0, 1, 2]))]
+        return row
 
     def _input(self, k: Any) -> Any:
         if self.chance() < 0.04:
@@ -202,7 +235,7 @@ class _Writer(Choices):
     def _rename(self, before: Sequence[int], prefix: str) -> None:
         """Name the rules of a package as other packages do."""
         self.functions[before[0] :] = [
-            _Function(prefix + each.name, each.count) for each in self.functions[before[0] :]
+            replace(each, name=prefix + each.name) for each in self.functions[before[0] :]
         ]
         for names, start in zip(
             (self.complete, self.sets, self.objects, self.deep), before[1:], strict=True
@@ -228,16 +261,18 @@ class _Writer(Choices):
 
     def _function(self, number: str) -> tuple[list[Any], Any, str]:
         name, count = f"f{number}", self.pick([1, 1, 1, 2])
+        row = self.pick(["c", "c", "m"]) if self.is_related and self.chance() < 0.4 else ""
         rules = []
         if self.chance() < 0.4:
             rules.append(f"default {name}({', '.join(['_'] * count)}) := {self._constant()}")
         for _ in range(self.pick([1, 1, 2, 2, 3])):
-            rules.append(self._definition(name, count))
-        return self.functions, _Function(name, count), "\n\n".join(rules) + "\n"
+            rules.append(self._definition(name, count, row))
+        return self.functions, _Function(name, count, row), "\n\n".join(rules) + "\n"
 
-    def _definition(self, name: str, count: int) -> str:
-        scope: list[str] = []
-        parameters = ", ".join([self._parameter(scope) for _ in range(count)])
+    def _definition(self, name: str, count: int, row: str) -> str:
+        scope: list[str] = [self._name(row)] if row else []
+        others = [self._parameter(scope) for _ in range(count - len(scope))]
+        parameters = ", ".join([*scope[: 1 if row else 0], *others])
         if self.chance() < 0.1:
             return f"{name}({parameters}) := {self._term(scope, 1)}{self._else(scope)}"
         inside = list(scope)
@@ -276,7 +311,7 @@ class _Writer(Choices):
             (2, lambda: ""),
             (3, lambda: f" := {self._constant()}"),
             (1, lambda: " := false"),
-            (2 if scope else 0, lambda: f" := {self.pick(scope)}"),
+            (2 if scope else 0, lambda: f" := {self._variable(scope)}"),
             (1, lambda: f" := {self._term(scope, 1)}"),
         )
 
@@ -367,9 +402,25 @@ class _Writer(Choices):
 
     # Terms
 
-    def _name(self) -> str:
+    def _name(self, table: str = "") -> str:
         self.number += 1
-        return f"x{self.number}"
+        return f"{table}w{self.number}" if table else f"x{self.number}"
+
+    def _variable(self, scope: Sequence[str]) -> str:
+        """A variable that has a value; of a related row mostly one of its columns."""
+        name = self.pick(scope)
+        if name[1:2] != "w" or self.chance() < 0.05:
+            return name
+        if name[0] == "c" and self.chance() < 0.1:
+            return f"{name}.ms[_].{self.pick(FIELDS['m'])}"
+        return f"{name}.{self.pick(FIELDS[name[0]])}"
+
+    def _related_rows(self, scope: Sequence[str]) -> tuple[str, str]:
+        """A list of related rows, and the letter of its table."""
+        rows = [name for name in scope if name.startswith("cw")]
+        if rows and self.chance() < 0.6:
+            return f"{self.pick(rows)}.ms", "m"
+        return ("input.u.cs[_].ms", "m") if self.chance() < 0.1 else ("input.u.cs", "c")
 
     def _constant(self) -> str:
         """A constant that is a collection more often."""
@@ -379,6 +430,8 @@ class _Writer(Choices):
         return literal(self.pick(SCALARS if self.is_rows or self.chance() < 0.7 else VALUES))
 
     def _path(self) -> str:
+        if self.is_related and self.chance() < 0.3:
+            return self.pick(RELATED)
         if self.is_rows and self.chance() < 0.85:
             return self.pick(COLUMNS)
         known = ("input.k", "input.k", "data.g.l[_]", "data.d.a", "input", "input.u", "data.d")
@@ -391,14 +444,14 @@ class _Writer(Choices):
             return self.weighted(
                 (2, self._path),
                 (2.5, self._known),
-                (4 if scope else 0, lambda: self.pick(scope)),
+                (4 if scope else 0, lambda: self._variable(scope)),
                 (2 if self.functions and not deep else 0, lambda: self._call(scope, depth + 1)),
                 (0.7 if self.complete else 0, lambda: self.pick(self.complete)),
             )
         return self.weighted(
             (3, self._path),
             (3, self._known),
-            (4 if scope else 0, lambda: self.pick(scope)),
+            (4 if scope else 0, lambda: self._variable(scope)),
             (2 if self.functions and not deep else 0, lambda: self._call(scope, depth + 1)),
             (1 if self.complete else 0, lambda: self.pick(self.complete)),
             (0 if deep else 1.2, lambda: self._reference(scope, depth + 1)),
@@ -426,12 +479,15 @@ class _Writer(Choices):
         return f"{function.name}({self._operands(function, scope, depth)})"
 
     def _operands(self, function: _Function, scope: Sequence[str], depth: int) -> str:
-        return ", ".join(
-            [
-                self.pick([self._known(), self._known(), self._path(), self._term(scope, depth)])
-                for _ in range(function.count)
-            ]
-        )
+        operands = [
+            self.pick([self._known(), self._known(), self._path(), self._term(scope, depth)])
+            for _ in range(function.count)
+        ]
+        if function.row and self.chance() < 0.9:
+            rows = [name for name in scope if name.startswith(f"{function.row}w")]
+            places = ["input.u.cs[_]"] if function.row == "c" else ["input.u.cs[_].ms[_]"]
+            operands[0] = self.pick([*rows, *rows, *places])
+        return ", ".join(operands)
 
     def _builtin(self, scope: Sequence[str], depth: int) -> str:
         first, *rest = self.pick(CALLS).split("@")
@@ -453,7 +509,7 @@ class _Writer(Choices):
             (1.5 if self.complete else 0, lambda: self.pick(self.complete)),
             (0.7, lambda: self.pick(["data.g", "data.lib", "data.g.h", "data.g.o", "data.d"])),
             (0.5, self._path),
-            (0.3 if scope else 0, lambda: self.pick(scope)),
+            (0.3 if scope else 0, lambda: self._variable(scope)),
         )
         return head + "".join(
             [self._key(scope, depth + 1) for _ in range(self.pick([0, 1, 1, 1, 2]))]
@@ -462,7 +518,7 @@ class _Writer(Choices):
     def _comprehension(self, scope: Sequence[str], depth: int) -> str:
         inside = list(scope)
         body = "; ".join([self._expr(inside, depth + 1) for _ in range(self.pick([1, 1, 2]))])
-        new = [name for name in inside if name not in scope]
+        new = [self._variable([name]) for name in inside if name not in scope]
         term = self.pick([*new, "1", self._term(inside, depth + 1)])
         form = self.pick(["[@ | #]", "{@ | #}", "count({@ | #})", "count([@ | #])", '{"a": @ | #}'])
         return form.replace("@", term).replace("#", body)
@@ -484,7 +540,7 @@ class _Writer(Choices):
             (9 if functions else 0, lambda: self._condition(scope, depth)),
             (1, lambda: self._term(scope, depth + 1)),
             (1, lambda: self._binding(scope, depth)),
-            (1.2, lambda: self._some(scope, depth)),
+            (4 if self.is_related else 1.2, lambda: self._some(scope, depth)),
             (
                 4 if self.sets or self.objects or self.deep else 0,
                 lambda: self._member(scope, depth),
@@ -492,6 +548,7 @@ class _Writer(Choices):
             (2 if self.complete else 0, lambda: self._rule(scope, depth)),
             (0 if deep else 2, lambda: f"not {self._plain(scope, depth + 1)}"),
             (0 if deep else 1.6 * rows, lambda: self._every(scope, depth)),
+            (1 if self.is_related else 0, lambda: self._rows_at_all(scope)),
             (
                 0 if deep else 0.8 * rows,
                 lambda: (
@@ -504,9 +561,21 @@ class _Writer(Choices):
             text += self._with(scope)
         return text
 
+    def _rows_at_all(self, scope: Sequence[str]) -> str:
+        """Whether there are related rows, or a value among a column of theirs."""
+        domain, table = self._related_rows(scope)
+        field = self.pick(FIELDS[table])
+        return self.pick(
+            [f"count({domain}) {self.pick(['>', '==', '!='])} 0", f"{domain}[_].{field}",
+             f"{domain}[_].{field} == {self._known()}",
+             f"not {domain}[_].{field} == {self._known()}",
+             f"{self._known()} in {{w | w := {domain}[_].{field}}}", f"{domain}[_]",
+             f'object.get({domain}[_], "{field}", {self._known()}) == {self._known()}']
+        )  # fmt: skip
+
     def _simple(self, scope: Sequence[str]) -> str:
         """A comparison that a column or variable may well fulfil."""
-        left = self.pick(scope) if scope and self.chance() < 0.7 else self._path()
+        left = self._variable(scope) if scope and self.chance() < 0.7 else self._path()
         operator = self.pick(["==", "==", "!=", "<", ">="])
         return self.pick([left, f"not {left}", *[f"{left} {operator} {self._known()}"] * 4])
 
@@ -575,6 +644,16 @@ class _Writer(Choices):
         return text
 
     def _some(self, scope: list[str], depth: int) -> str:
+        if self.is_related and self.chance() < 0.75:
+            domain, table = self._related_rows(scope)
+            name = self._name(table)
+            scope.append(name)
+            return self.weighted(
+                (5, lambda: f"some {name} in {domain}"),
+                (1, lambda: f"{name} := {domain}[_]"),
+                (1, lambda: f"{name} = {domain}[_]"),
+                (0.5, lambda: f"some _, {name} in {domain}"),
+            )
         key, name = self._name(), self._name()
         lists = [
             *LISTS,
@@ -605,6 +684,10 @@ class _Writer(Choices):
 
     def _every(self, scope: Sequence[str], depth: int) -> str:
         inside = list(scope)
+        if self.is_related and self.chance() < 0.7:
+            domain, table = self._related_rows(scope)
+            name = self._name(table)
+            return f"every {name} in {domain} {self._inner([*inside, name], depth + 1)}"
         key, name = self._name(), self._name()
         domain = self.pick(
             [*LISTS, self._path(), self._term(scope, depth + 1), *self.sets, *self.objects]

@@ -199,8 +199,8 @@ class Policies:
         invalid, ParseError if `package` or an import is.
         """
         v0 = self.options.v0
-        body = parse_query_text(query, v0=v0)
         path, imported = parse_surroundings(package, imports, v0=v0)
+        body = parse_query_text(query, v0=v0, imports=imported)
         try:
             check_query(body, self.program, path, imported)
         except CompileError as error:

@@ -118,12 +118,12 @@ class Query:
         self.deadline = deadline
         options = engine.options
         with options.measure("rego_query_parse"):
-            self.source: Body = parse_query_text(text, v0=options.v0)
+            path, imported = parse_surroundings(package, imports, v0=options.v0)
+            self.source: Body = parse_query_text(text, v0=options.v0, imports=imported)
         if options.capabilities is not None:
             problems = options.capabilities.problems_of_query(self.source)
             if problems:
                 raise CompileError(problems)
-        path, imported = parse_surroundings(package, imports, v0=options.v0)
         with options.measure("rego_query_compile"):
             self._compile(path, imported)
 

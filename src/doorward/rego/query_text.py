@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic, ParseError
 from doorward.rego.source import Source
@@ -12,10 +12,12 @@ from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 __all__ = ["parse_query_text", "parse_surroundings"]
 
 
-def parse_query_text(text: str, *, v0: bool) -> Body:
-    """Parse a query, as Rego v0 if `v0`; CompileError if it is invalid or empty."""
+def parse_query_text(text: str, *, v0: bool, imports: Iterable[Import] = ()) -> Body:
+    """Parse a query, as Rego v0 if `v0`, with the keywords that `imports` name. CompileError if it
+    is invalid or empty.
+    """
     try:
-        body = parse_query(Source("", text), v0=v0)
+        body = parse_query(Source("", text), v0=v0, imports=imports)
     except ParseError as error:
         raise CompileError(error.diagnostics) from None
     if not body:

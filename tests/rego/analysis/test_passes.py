@@ -534,3 +534,25 @@ def test_callees_and_targets_that_begin_with_no_name_are_refused(
         Engine({"t.rego": f"package t\n\nf(x) := x\n\np if {{\n\t{expression}\n}}\n"})
     (error,) = refused.value.diagnostics
     assert (error.code, error.message.partition("\n")[0]) == ("rego_type_error", message)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "every x in [1] { f(x) with f as g }",
+        "every x in [1] { g(x, 1) with g as f }",
+        "not { f(1) with f as g }",
+        "{ f(1) with f as g } or input.x",
+        'every x in ["a"] { startswith(x, "a") with startswith as f }',
+        "every x in [1] { f(x) with f as startswith }",
+    ],
+)
+def test_a_function_is_replaced_by_one_with_as_many_operands_in_each_body(expression: str) -> None:
+    imports = ["future.keywords.not", "future.keywords.or"]
+    head = "package t\n\n" + "".join([f"import {each}\n" for each in imports])
+    functions = f"{head}f(x) := x\n\ng(x, y) := y\n"
+    with pytest.raises(CompileError, match="which replaces it, "):
+        Engine({"t.rego": f"{functions}\np if {{ {expression} }}\n"})
+    engine = Engine({"t.rego": functions})
+    with pytest.raises(CompileError, match="which replaces it, "):
+        engine.prepare(expression, package="t", imports=imports)

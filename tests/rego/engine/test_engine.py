@@ -22,6 +22,7 @@ from doorward.rego import (
 )
 from doorward.rego.builtins.registry import REGISTRY
 from doorward.rego.builtins.registry.signature import number, string
+from doorward.rego.errors import ParseError
 from doorward.rego.policies import MAX_VARIANTS
 
 pytestmark = pytest.mark.long
@@ -278,6 +279,31 @@ def test_a_query_sees_what_its_package_and_imports_say() -> None:
     assert rules.prepare("u + b.q", imports=["data.a.b", "input.user as u"]).value({"user": 1}) == 4
     with pytest.raises(CompileError, match="var q is unsafe"):
         rules.prepare("q")
+
+
+@pytest.mark.parametrize("v0", [False, True])
+@pytest.mark.parametrize(
+    ("query", "imported"),
+    [
+        ("true and not { false }", "future.keywords"),
+        ("{ input } or true", "future.keywords.or"),
+        ("every x in [1] { x == 1 }", "future.keywords.every"),
+        ("not { false; true with input as 1 }", "future.keywords.not"),
+        ("1 in [1]", "rego.v1"),
+    ],
+)
+def test_imports_of_keywords_hold_in_a_query(query: str, imported: str, v0: bool) -> None:
+    if v0 and imported == "future.keywords":
+        query = query.replace("not { false }", "1 in [1]")
+    engine = Engine({}, v0=v0)
+    assert engine.prepare(query, imports=[imported]).results(False) == [{}]
+    assert engine.partial(query, [], False, imports=(imported,)).query_texts
+
+
+@pytest.mark.parametrize("imported", ["future.keywords.xor", "rego.v2", "future.more"])
+def test_an_import_of_no_keyword_is_refused(imported: str) -> None:
+    with pytest.raises(ParseError, match=r"import|keyword"):
+        Engine({}).prepare("true", imports=[imported])
 
 
 @pytest.mark.parametrize("query", ["", " ", "# nothing"])

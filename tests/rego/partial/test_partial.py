@@ -671,3 +671,29 @@ def test_the_value_of_a_with_around_every_is_that_of_its_variable() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    "reading", ["data.lib", "data.lib.a", 'data.lib[x]; x == "a"', "not data.lib", "x := data.lib"]
+)
+@pytest.mark.parametrize("options", [{}, {"disable_inlining": ("data.lib",)}])
+def test_rules_below_a_document_read_as_a_whole_may_conflict(
+    reading: str, options: dict[str, Any]
+) -> None:
+    """Also where what is behind it does not hold: a decision fails before it comes there."""
+    library = "package lib.a\n\nq := x if some x in input.u.l\n"
+    policy = f"package p\n\nf := false if {{ {reading} }}\n\nallow if f\n\nallow if true\n"
+    engine = Engine({"lib.rego": library, "p.rego": policy})
+    with pytest.raises(EvalError, match="conflict"):
+        engine.prepare("data.p.allow").value({"u": {"l": [1, 2]}})
+    left = engine.partial("data.p.allow", ["input.u"], {}, only_truth=True, **options)
+    assert [conflict.path for conflict in left.conflicts] == ["data.lib.a.q"]
+
+
+def test_a_pattern_is_not_compared_with_a_constant_that_it_cannot_equal() -> None:
+    policy = (
+        'package p\n\nf(x) := x if { {"a": _} = x }\n\nf(1) := 1 if true\n\nallow if f(input, 1)\n'
+    )
+    engine = Engine({"p.rego": policy})
+    texts = engine.partial("data.p.allow", ["input"]).query_texts
+    assert [bool(engine.prepare(text).results(1)) for text in texts] == [False, True]

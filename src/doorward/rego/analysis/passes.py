@@ -279,8 +279,8 @@ def check_recursion(program: Program) -> list[Diagnostic]:
 
 
 def check_types(program: Program) -> list[Diagnostic]:
-    """Infer and check types. Late, since a variable's type comes from what binds it, so bodies must
-    be in order.
+    """Infer and check types, and the arity of functions that replace others. Late, since a
+    variable's type comes from what binds it, so bodies must be in order.
     """
     program.types, errors = rule_types.check_types(
         program.modules,
@@ -291,7 +291,7 @@ def check_types(program: Program) -> list[Diagnostic]:
         program.called,
         program.shapes,
     )
-    return errors
+    return errors or replacements.check_arities(program.withs, program.callees)
 
 
 def check_deprecated(program: Program) -> list[Diagnostic]:
@@ -450,6 +450,7 @@ def _check_query(
         resolved, errors = order_query(resolved, callees)
     if not errors:
         errors = check_body_types(resolved, program.types, callees, called_builtins(calls))
+        errors = errors or replacements.check_arities(withs, callees)
     if errors:
         from doorward.rego.analysis.hints import add_hints
 

@@ -9,11 +9,12 @@ from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Ref, Term, Var, With
 
-__all__ = ["check_replacements"]
+__all__ = ["check_arities", "check_replacements"]
 
 _FIXED = frozenset({"eq", "rego.metadata.chain", "rego.metadata.rule"})
 
@@ -48,6 +49,24 @@ def _check(item: With, callees: Callees) -> Diagnostic | None:
         return None
     message = f"with keyword replacing built-in function: {reason}"
     return Diagnostic(COMPILE_ERROR, message, target.span)
+
+
+def check_arities(withs: Iterable[With], callees: Callees) -> list[Diagnostic]:
+    """Return an error for each `with` that replaces a function by one with another number of
+    operands. The check of types reports most of these, with the types; OPA's, like this one, does
+    not look into the bodies of `every` and `not { … }`, where OPA goes on with either function.
+    """
+    errors = []
+    for item in withs:
+        target, value = as_call(item.target), as_call(item.value)
+        if target is None or value is None:
+            continue
+        have, want = callees.arity(value), callees.arity(target)
+        if have is not None and want is not None and have != want:
+            names = ref_text(value.operator), ref_text(target.operator)
+            message = f"{names[1]} has arity {want}, and {names[0]}, which replaces it, {have}"
+            errors.append(Diagnostic(TYPE_ERROR, message, item.span))
+    return errors
 
 
 def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:

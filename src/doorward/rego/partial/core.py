@@ -43,6 +43,7 @@ __all__ = [
     "inner_terms",
     "is_ground",
     "is_path",
+    "kind_of",
     "map_parts",
     "negated_as",
     "object_",
@@ -283,6 +284,19 @@ def object_items(term: Term) -> Iterator[tuple[Term, Term]]:
     else:
         assert type(term) is Object
         yield from term.items
+
+
+_KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
+_VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
+
+
+def kind_of(term: Term) -> str:
+    """Return "array", "object" or "set" for a collection, constant or not; "" for all other terms,
+    comprehensions included.
+    """
+    if type(term) is Constant:
+        return _VALUE_KINDS.get(type(term.value), "")
+    return _KINDS.get(type(term), "")
 
 
 def is_ground(term: Term) -> bool:

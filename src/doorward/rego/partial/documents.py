@@ -223,6 +223,7 @@ class _Walk:
         if search.disabled.from_caller(tuple(plugged)):
             rest = [plug(part, self.b1) for part in self.path[pos:]]
             document = Ref((*plugged, *rest))
+            self._note_conflicts(tuple(plugged), node)
             yield from search.save_equation(document, self.result, self.b1, self.b2, self.site)
             return
         keys = [key for key, _ in iterate(base(search, plugged))]
@@ -242,11 +243,33 @@ class _Walk:
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):
             reference = Ref(plugged)
+            self._note_conflicts(plugged, node)
             yield from search.save_equation(reference, self.result, self.b1, self.b2, self.site)
             return
         value = self._extent(plugged, node)
         if value is not UNDEFINED:
             yield from search.unify(self.result, Constant(value), self.b2, self.b1, self.site)
+
+    def _note_conflicts(self, plugged: Path, node: Node | None) -> None:
+        """Record in `search.conflicts` rules below a node that may give one document two values:
+        they are not inlined where the document as a whole stays, and no longer seen where what
+        comes behind it does not hold.
+        """
+        search = self.search
+        seen = plugged, known_documents(search)
+        if node is None or not search.settings.truth or seen in search.compared:
+            return
+        search.compared.add(seen)
+        for child in node.sorted():
+            if child.hidden:
+                continue
+            here = (*plugged, Constant(from_key(child.key)))
+            if not child.is_virtual:
+                self._note_conflicts(here, child)
+            elif not child.is_function:
+                with search.apart():
+                    for _ in search.unify(Ref(here), search.leaf(), self.b1, self.b1, self.site):
+                        pass
 
     def _extent(self, plugged: Path, node: Node | None) -> Any:
         """Return the whole document at a path: base data merged with the values of rules; UNDEFINED

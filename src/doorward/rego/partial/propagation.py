@@ -17,11 +17,13 @@ from doorward.rego.partial.core import (
     FALSE,
     INPUT,
     TRUE,
+    Array,
     Body,
     Call,
     Comprehension,
     Constant,
     Expr,
+    Object,
     Ref,
     Term,
     Var,
@@ -32,6 +34,7 @@ from doorward.rego.partial.core import (
     inner_terms,
     is_ground,
     is_path,
+    kind_of,
     map_parts,
     parts,
     variables,
@@ -55,7 +58,8 @@ class Propagation:
 
     def apply(self, body: Body) -> Body:
         """Return the simplified body. It is returned unchanged if equations give one variable two
-        constants, or if a variable would be left unbound.
+        constants, or one that a pattern beside it cannot equal, or if a variable would be left
+        unbound.
         """
         plain = [_is_plain(expr) for expr in body]
         # Most residuals of filters are only comparisons of paths: nothing to simplify.
@@ -83,6 +87,8 @@ class Propagation:
                 result.append(expr)
                 continue
             plugged = _Plug(sets, removed, kept, expr.negated).expr(expr)
+            if _never_binds(plugged):
+                return body
             if self._stays(plugged, removed, heads):
                 result.append(plugged)
         # Who reads the residual knows only the live names: what was merged into another variable,
@@ -186,6 +192,16 @@ def _is_plain(expr: Expr) -> bool:
     if not paths or not all(map(is_path, paths)):
         return False
     return len(args) != 2 or args[0] != args[1]
+
+
+def _never_binds(expr: Expr) -> bool:
+    """Return True for an equation of a pattern with a constant of another type, such as `[x] = 1`:
+    OPA's compiler finds its variables unsafe.
+    """
+    if not expr.is_equation:
+        return False
+    kinds = [kind_of(term) for term in expr.args if type(term) in (Array, Object, Constant)]
+    return len(set(kinds)) == 2 and not all(map(is_ground, expr.args))
 
 
 def _says_nothing(expr: Expr) -> bool:

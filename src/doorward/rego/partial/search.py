@@ -39,6 +39,7 @@ from doorward.rego.partial.core import (
     Set,
     Term,
     Var,
+    kind_of,
     object_items,
 )
 from doorward.rego.partial.program import Program, Settings
@@ -71,8 +72,6 @@ from doorward.rego.values import (
 __all__ = ["Search"]
 
 _EVALUATED: Final = (Var, Ref, Comprehension)
-_KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
-_VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
 MAX_FAILURES: Final = 100
 """The most failed comparisons that are recorded in `failures`."""
 _TICKS: Final = 256
@@ -642,15 +641,6 @@ def _bind(var: Var, term: Term, bindings: Bindings, other: Bindings) -> Solution
         yield
     finally:
         del bindings.values[var.name]
-
-
-def kind_of(term: Term) -> str:
-    """Return "array", "object" or "set" for a collection, constant or not; "" for all other terms,
-    comprehensions included.
-    """
-    if type(term) is Constant:
-        return _VALUE_KINDS.get(type(term.value), "")
-    return _KINDS.get(type(term), "")
 
 
 def _can_be_equal(a: Term, b: Term) -> bool:

@@ -6,13 +6,13 @@ names of built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.lexer import EOF
+from doorward.rego.syntax.lexer import EOF, IDENT
 from doorward.rego.syntax.nodes import (
     And,
     Annotations,
@@ -32,6 +32,7 @@ from doorward.rego.syntax.nodes import (
 from doorward.rego.syntax.parser.cursor import MAX_QUERY_LINKS, TOO_DEEP, Cursor, TooDeep
 from doorward.rego.syntax.parser.grammar import Grammar
 from doorward.rego.syntax.parser.imports import parse_import as parse_import_statement
+from doorward.rego.syntax.parser.imports import use_import
 from doorward.rego.syntax.parser.recovery import names_at, skip_statement
 from doorward.rego.syntax.parser.statements import Statements, parse_query_text
 
@@ -157,12 +158,14 @@ def _try_statement(statements: Statements) -> bool:
     return False
 
 
-def parse_query(source: Source, *, v0: bool = False) -> Body:
-    """Parse a query text to its expressions, () for an empty text. ParseError if it is invalid or
-    has more than `MAX_QUERY_LINKS` operators in a row.
+def parse_query(source: Source, *, v0: bool = False, imports: Iterable[Import] = ()) -> Body:
+    """Parse a query text to its expressions, () for an empty text. The keywords that `imports`
+    name (`future.keywords.and`) are keywords in it. ParseError if it is invalid or has more than
+    `MAX_QUERY_LINKS` operators in a row.
     """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0, max_links=MAX_QUERY_LINKS)
+        _use_imports(cursor, imports)
         exprs, other = parse_query_text(cursor)
         _stop(cursor.errors, source)
         if other:
@@ -170,8 +173,18 @@ def parse_query(source: Source, *, v0: bool = False) -> Body:
         return exprs
 
 
+def _use_imports(cursor: Cursor, imports: Iterable[Import]) -> None:
+    """Put imports of keywords, which are valid, into effect at the beginning of a text."""
+    for imported in imports:
+        use_import(cursor, imported)
+    if cursor.kind == IDENT and cursor.token.text in cursor.keywords:
+        cursor.kind = cursor.token.text  # the first token was read before
+
+
 def parse_import(source: Source, *, v0: bool = False) -> Import:
-    """Parse the text of an import, `import data.a as b`; ParseError for other texts."""
+    """Parse the text of an import, `import data.a as b`; ParseError for other texts, and for an
+    unknown keyword or version of Rego.
+    """
     with _depth_guarded():
         cursor = Cursor(source, v0=v0)
         imported = parse_import_statement(cursor, Grammar(cursor).terms)
@@ -180,6 +193,8 @@ def parse_import(source: Source, *, v0: bool = False) -> Import:
             cursor.illegal("expected import")
         _stop(cursor.errors, source)
         assert imported is not None, "without an error there is one"
+        use_import(cursor, imported)
+        _stop(cursor.errors, source)
         return imported
 
 
