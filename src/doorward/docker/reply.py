@@ -84,8 +84,8 @@ def _clean_name(rule: str) -> str:
 
 
 def _reason(messages: Any) -> str:
-    """Join messages, a string or a list or set of strings, to one line; `""` for other values. Only
-    the first `_MAX_MESSAGES` are used.
+    """Join messages, a string or a list or set of strings, with `; ` to one line; `""` for other
+    values. Only the first `_MAX_MESSAGES` are used, a set's in sorted order.
     """
     if isinstance(messages, frozenset):
         messages = sorted(each for each in messages if type(each) is str)

@@ -305,8 +305,9 @@ def _has_owners(decider: RemotePdp | EmbeddedPdp, options: ServiceOptions) -> bo
 
 
 def _protect_own_paths(options: ServiceOptions) -> PluginOptions:
-    """Return the plugin's options with the files, sockets and port that this service and its daemon
-    use marked as protected, so that policies can refuse access to them.
+    """Return the plugin's options with the files and sockets of this service and its daemon, and
+    the TCP port of the policy server, marked as protected, so that policies can refuse access to
+    them.
     """
     used = [
         *(options.policies if not options.url else ()),
@@ -335,7 +336,7 @@ def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
 
 def _context(options: ServiceOptions) -> ssl.SSLContext | None:
     """Return the TLS context for `--listen`, which accepts only clients with a certificate of the
-    authority; None if the service listens on a Unix socket. BindError if a file cannot be read.
+    authority; None if the service listens on a Unix socket. BindError if a file cannot be used.
     """
     if not options.listen:
         return None

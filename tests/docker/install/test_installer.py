@@ -276,7 +276,7 @@ main(sys.argv[2:])
 """
 STEPS = [
     ("install", "doorward.docker.install.units.subprocess.Popen"),
-    ("install", "doorward.docker.install.installer._take_service"),
+    ("install", "doorward.docker.install.installer._start_service"),
     ("install", "doorward.docker.install.daemon.os.!replace"),
     ("install", "doorward.docker.install.daemon.ConfigFile.write"),
     ("install", "doorward.docker.install.daemon.Daemon.reload"),

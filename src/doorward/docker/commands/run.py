@@ -307,7 +307,7 @@ def _mount_option(*path: str) -> Setter:
     return put
 
 
-def _true(text: str) -> bool:
+def _read_boolean(text: str) -> bool:
     """Return the boolean of an option: True for no text, `1` and `true`, False for `0` and `false`,
     in any case. CommandError for other texts.
     """
@@ -321,22 +321,22 @@ _MOUNT_FIELDS: Final[Options] = {
     "type": _mount_field("Type", read=str.lower),
     **dict.fromkeys(("source", "src"), _mount_field("Source")),
     **dict.fromkeys(("target", "dst", "destination"), _mount_field("Target")),
-    **dict.fromkeys(("readonly", "ro"), _mount_field("ReadOnly", read=_true)),
+    **dict.fromkeys(("readonly", "ro"), _mount_field("ReadOnly", read=_read_boolean)),
     "consistency": _mount_field("Consistency", read=str.lower),
     "bind-propagation": _mount_field("BindOptions", "Propagation", read=str.lower),
-    "bind-nonrecursive": _mount_field("BindOptions", "NonRecursive", read=_true),
+    "bind-nonrecursive": _mount_field("BindOptions", "NonRecursive", read=_read_boolean),
     "volume-subpath": _mount_field("VolumeOptions", "Subpath"),
-    "volume-nocopy": _mount_field("VolumeOptions", "NoCopy", read=_true),
+    "volume-nocopy": _mount_field("VolumeOptions", "NoCopy", read=_read_boolean),
     "volume-label": _mount_option("VolumeOptions", "Labels"),
     "volume-driver": _mount_field(*_DRIVER, "Name"),
     "volume-opt": _mount_option(*_DRIVER, "Options"),
     "image-subpath": _mount_field("ImageOptions", "Subpath"),
     "tmpfs-size": _mount_field("TmpfsOptions", "SizeBytes", read=read_size),
-    "tmpfs-mode": _mount_field("TmpfsOptions", "Mode", read=lambda text: _octal(text)),
+    "tmpfs-mode": _mount_field("TmpfsOptions", "Mode", read=lambda text: _read_octal(text)),
 }
 
 
-def _octal(text: str) -> int:
+def _read_octal(text: str) -> int:
     """Return the number of an octal text, as for a file's mode. CommandError if it is not one."""
     try:
         return int(text, 8)

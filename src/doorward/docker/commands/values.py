@@ -137,7 +137,7 @@ def read_ulimit(text: str) -> dict[str, Any]:
 
 def read_host(text: str) -> str:
     """Return `NAME:ADDRESS` for a value of `--add-host`, which may also be written
-    `NAME=ADDRESS`.
+    `NAME=ADDRESS`. Neither part is checked.
     """
     name, equals, address = text.partition("=")
     return f"{name}:{address}" if equals else text

@@ -307,7 +307,9 @@ class _TimedSocket(socket.socket):
     has_received = False
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        """Receive bytes until the time `until`, and note in `has_received` that some came."""
+        """Read as the base class does, but wait at most until the deadline `until`; TimeoutError
+        after it. Sets `has_received` if a byte comes.
+        """
         self.settimeout(_remaining(self.until))
         count = super().recv_into(*args, **kwargs)
         self.has_received |= count > 0

@@ -205,7 +205,8 @@ def _alternative(host: str) -> x509.GeneralName:
 def _write(
     folder: Path, stem: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
 ) -> None:
-    """Write `STEM-key.pem` with mode 0600 and the certificate beside it, creating the folder.
+    """Write `STEM-key.pem` with mode 0600 and `STEM-cert.pem`, for the stem `ca` `ca.pem`, with
+    mode 0644. The folder is created if it is missing.
 
     Raise CertificateError if one of the files exists, or folder or files cannot be written.
     """

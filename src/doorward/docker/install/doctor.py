@@ -213,7 +213,7 @@ REACHED: Final = {
 
 
 def state_findings(status: PluginStatus) -> Iterator[Finding]:
-    """Return the findings that a running plugin reports of itself."""
+    """Yield the findings on the status that a running plugin reports of itself."""
     yield Finding("ok", status.decides_by)
     if status.audit_log == OFF:
         yield Finding(
@@ -267,7 +267,7 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
         answer = call_plugin(installed.listens, TRIAL, timeout=_TRIAL)
         reason = answer["Undecided"] if answer else "the plugin does not answer"
     elif url:
-        reason = _try(url)
+        reason = _why_undecided_at(url)
     else:
         return
     if reason:
@@ -333,7 +333,7 @@ def _is_for_everybody(path: str) -> bool:
         return False
 
 
-def _try(url: str) -> str:
+def _why_undecided_at(url: str) -> str:
     """Return the reason why the policy server at `url` decides nothing; `""` if it decides."""
     try:
         pdp = RemotePdp(url)

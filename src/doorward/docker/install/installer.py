@@ -151,7 +151,7 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
     if not installation.url and not installation.policies:
         copy_pack(installation.pack_folder, say)
     # INVARIANT: the service answers before the daemon learns its name, or the daemon ends itself.
-    _take_service(installation, say)
+    _start_service(installation, say)
     before = config.content()
     try:
         if not named:
@@ -314,8 +314,8 @@ def _option(options: Sequence[str], name: str, default: str) -> str:
 
 
 def _read_timeout(options: Sequence[str]) -> float:
-    """Return the seconds of `--timeout` among the options of `doorward docker serve`, its default
-    without it. Raise DaemonError for a value that `serve` refuses.
+    """Return the seconds of `--timeout` among the options of `doorward docker serve`; `DEADLINE` if
+    it is not among them. Raise DaemonError for a value that `serve` refuses.
     """
     try:
         seconds = float(_option(options, "--timeout", str(DEADLINE)))
@@ -366,8 +366,8 @@ def _show_plan(installation: Installation, say: Say) -> None:
 
 
 def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
-    """Yield the steps of an installation, each as text that completes "would". `named`: daemon.json
-    names the plugin already.
+    """Yield the steps of an installation: each is text that completes "would", or an indented
+    detail of the step before. `named`: daemon.json names the plugin already.
     """
     decider = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     yield f"put usual requests to {decider}, and go on only if one is decided"
@@ -381,7 +381,7 @@ def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
     yield "send SIGHUP to dockerd, and check that a request reaches the plugin"
 
 
-def _take_service(installation: Installation, say: Say) -> None:
+def _start_service(installation: Installation, say: Say) -> None:
     """Start the service and check that it decides one of the trial requests (`why_undecided`).
 
     Raise DaemonError if it does not start, or decides none of them; with `may_be_undecided` only
@@ -408,8 +408,8 @@ def _take_service(installation: Installation, say: Say) -> None:
 
 
 def _undo(installation: Installation, before: bytes | None, *, named: bool) -> None:
-    """Restore daemon.json, reload dockerd, and then end the service; do nothing if the plugin was
-    `named` before. Raise DaemonError if a step fails: the service then stays.
+    """Restore daemon.json, reload dockerd, and then end the service; do nothing if `named` is True:
+    daemon.json named the plugin before. Raise DaemonError if a step fails: the service then stays.
     """
     if named:
         return

@@ -53,8 +53,9 @@ def _read_text(path: Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the data in a JSON file. Raise DaemonError if it cannot be read, is not JSON, has no
-    object `docker`, or has another value for a section that is an object in the shipped data.
+    """Return the document in a JSON file of data, with its object `docker`. Raise DaemonError if
+    the file cannot be read, is not JSON, has no object `docker`, or has another value for a section
+    that is an object in the shipped data.
     """
     try:
         document = json.loads(_read_text(path))

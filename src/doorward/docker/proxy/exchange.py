@@ -325,7 +325,8 @@ class Exchange:
         denied.
 
         If the body is an archive that is inspected while it is passed on, the request is judged
-        with the archive marked as pending, and stored as `_archived` for that inspection.
+        with the archive marked as pending, and that request is stored as `_archived` for the
+        inspection.
         """
         try:
             caller = await self._sides.identify(self._client)

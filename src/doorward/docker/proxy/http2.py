@@ -200,14 +200,14 @@ class Relay:
         frames = Frames(self._client)
         try:
             while (frame := await frames.next()) is not None:
-                await self._take(frame, frames)
+                await self._relay_client_frame(frame, frames)
                 if self._daemon is not None:
                     await self._daemon.drained()
                 await self._client.drained()
         except (HpackError, MalformedError):
             raise CutError from None
 
-    async def _take(self, frame: Frame, frames: Frames) -> None:
+    async def _relay_client_frame(self, frame: Frame, frames: Frames) -> None:
         """Handle one frame of the client by its type; frames of unknown streams or types, and of
         priority, are dropped.
 

@@ -111,8 +111,8 @@ def _has_ended(pidfd: int) -> bool:
 
 def _container_of(pid: int) -> str | None:
     """Return the identifier of the container that a process runs in, or `?` if it runs in one
-    without a known identifier; None if it runs on the host, as this process does. OSError if
-    `/proc` cannot be read.
+    without a known identifier. None if it has the namespaces, the root and the container of this
+    process, which count as the host's. OSError if `/proc` cannot be read.
     """
     groups = _read(f"/proc/{pid}/cgroup")
     # Ours are subtracted, since the proxy itself may run in a container.

@@ -102,8 +102,8 @@ _known_route: Final = lru_cache(1024)(_find_route)
 
 
 def to_authz(reading: Reading, caller: Caller, body: bytes | None) -> AuthzRequest:
-    """Return the request to decide. It has the headers that are passed on to the daemon, and one
-    that says that it has a JSON body or none.
+    """Return the request to decide. It has the headers that are passed on to the daemon and, unless
+    the body is a stream, one that says that it has a JSON body or none.
 
     `body` is the JSON content; None if there is none, or if the body is the stream of an archive.
     """

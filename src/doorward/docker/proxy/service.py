@@ -257,9 +257,9 @@ def _paths(listeners: Sequence[Listener]) -> list[str]:
 
 
 def _protect_own_paths(options: ProxyOptions, sockets: Sequence[str]) -> PluginOptions:
-    """Return the options of decisions with the files, sockets and port that this proxy and its
-    daemon use marked as protected, so that policies can refuse access to them. A failed decision is
-    always a denial here.
+    """Return the options of decisions with the files and sockets of this proxy and its daemon, and
+    the TCP port of the policy server, marked as protected, so that policies can refuse access to
+    them. A failed decision is always a denial here.
     """
     used = [
         *(options.policies if not options.url else ()),

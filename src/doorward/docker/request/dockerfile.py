@@ -352,7 +352,7 @@ class _Reader:
         """
 
         def value(match: re.Match[str]) -> str:
-            """Return the value of one variable."""
+            """Return the value of one variable; DockerfileError if it is not known."""
             known = self._arguments.get(match[1] or match[2])
             if known is None:
                 self._refuse(

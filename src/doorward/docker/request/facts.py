@@ -344,9 +344,9 @@ class _Questions:
         self._deadline = deadline
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
-        """Return the daemon's JSON object about `name`, or for "" the one about all of `kind`;
-        _MISSING if there is no such object, None without a usable answer. WaitError if the caller
-        must not wait.
+        """Return the daemon's JSON object at `/KIND/NAME` followed by `rest`, or at `/KIND` if
+        `name` is ""; _MISSING if there is no such object, None without a usable answer. WaitError
+        if the caller must not wait.
         """
         answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
         return answer if type(answer) is dict or answer is _MISSING else None

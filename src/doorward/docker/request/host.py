@@ -145,7 +145,7 @@ def _ipv6(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the beginning of a file, "" if it cannot be read."""
+    """Return the first `_MAX_FILE` characters of a file, "" if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_MAX_FILE)
@@ -168,7 +168,9 @@ def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
 
 
 def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
-    """Every address that the configuration or the command line of a daemon names."""
+    """Return each address at which a daemon listens, those of daemon.json (`config`) first and then
+    those of the command line; [] if neither names one.
+    """
     hosts_option = _document(config).get("hosts")
     hosts = (
         [each for each in hosts_option if type(each) is str] if type(hosts_option) is list else []

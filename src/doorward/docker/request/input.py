@@ -318,12 +318,13 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
-    """Return two flags: the policy sees the body, and the daemon will use the query as it was read.
+    """Return two flags: the policy sees the body or there is none to see, and the daemon will use
+    the query as it was read.
 
-    The daemon reads a form in the body of a POST or PUT as its query, and does not show forms to
-    plugins. It reports the last Content-Type of several but uses the first, so only a request
-    without a body or without that header certainly has no form. Raise InvisibleBodyError if the
-    route needs a body that is not visible, or if a form could replace the query.
+    The daemon reads a form in the body of a POST, PUT or PATCH as its query, and does not show
+    forms to plugins. It reports the last Content-Type of several but uses the first, so only a
+    request without a body or without that header certainly has no form. Raise InvisibleBodyError if
+    the route needs a body that is not visible, or if a form could replace the query.
     """
     if request.body is not None:
         return True, True

@@ -134,7 +134,7 @@ def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
     return {**view, **{name: mask_address(view[name]) for name in names}}
 
 
-def _build_arguments(text: str) -> str:
+def _mask_build_arguments(text: str) -> str:
     """Return the JSON of build arguments with each value masked; the mask alone if it is not a JSON
     object.
     """
@@ -147,7 +147,7 @@ def _build_arguments(text: str) -> str:
     return json.dumps(dict.fromkeys(arguments, MASK), separators=(",", ":"))
 
 
-def _change(text: str) -> str:
+def _mask_change(text: str) -> str:
     """Return a change of an import or commit with the value of `ENV NAME=value` masked; others
     unchanged.
     """
@@ -159,8 +159,8 @@ def _change(text: str) -> str:
 
 
 _PARAMETERS: Final[Mapping[str, Callable[[str], str]]] = {
-    "buildargs": _build_arguments,
-    "changes": _change,
+    "buildargs": _mask_build_arguments,
+    "changes": _mask_change,
     **dict.fromkeys(("remote", "fromSrc", "fromImage", "repo"), mask_address),
 }
 
@@ -192,7 +192,7 @@ def _drop(_body: Any, _env: bool) -> Any:
     return {}
 
 
-def _secret(body: Any, _env: bool) -> Any:
+def _mask_secret(body: Any, _env: bool) -> Any:
     """Return a request that creates a secret or config, with its data and the secrets in its driver
     options masked.
     """
@@ -200,11 +200,11 @@ def _secret(body: Any, _env: bool) -> Any:
     for name in ("Driver", "Templating"):
         driver = masked.get(name)
         if isinstance(driver, dict) and driver.get("Options"):
-            masked[name] = {**driver, "Options": _options(driver["Options"])}
+            masked[name] = {**driver, "Options": _mask_options(driver["Options"])}
     return masked
 
 
-def _create(body: Any, env: bool) -> Any:
+def _mask_create(body: Any, env: bool) -> Any:
     """Return the body of a container creation with the secrets in the options of its log and volume
     drivers masked and, with `env`, the values of environment variables.
     """
@@ -215,7 +215,7 @@ def _create(body: Any, env: bool) -> Any:
     return body if masked is host else {**body, "HostConfig": masked}
 
 
-def _start(body: Any, _env: bool) -> Any:
+def _mask_start(body: Any, _env: bool) -> Any:
     """Return the body of a start, a HostConfig, masked."""
     return mask_host(body)
 
@@ -227,29 +227,29 @@ def mask_host(host: dict[str, Any]) -> dict[str, Any]:
     log = host.get("LogConfig")
     masked = host
     if log and log.get("Config"):
-        masked = {**masked, "LogConfig": {**log, "Config": _options(log["Config"])}}
+        masked = {**masked, "LogConfig": {**log, "Config": _mask_options(log["Config"])}}
     if host.get("Mounts"):
-        masked = {**masked, "Mounts": _mounts(host["Mounts"])}
+        masked = {**masked, "Mounts": _mask_mounts(host["Mounts"])}
     return masked
 
 
-def _mounts(mounts: list[Any]) -> list[Any]:
+def _mask_mounts(mounts: list[Any]) -> list[Any]:
     """Return mounts with the secrets in the options of their volume drivers masked."""
-    return [_mount(item) if item and item.get("VolumeOptions") else item for item in mounts]
+    return [_mask_mount(item) if item and item.get("VolumeOptions") else item for item in mounts]
 
 
-def _mount(item: dict[str, Any]) -> dict[str, Any]:
+def _mask_mount(item: dict[str, Any]) -> dict[str, Any]:
     """Return a mount with the secrets in the options of its volume driver masked."""
     # CIFS has its password among the options of the volume's driver.
     options = item["VolumeOptions"]
     driver = options.get("DriverConfig")
     if not driver or not driver.get("Options"):
         return item
-    driver = {**driver, "Options": _options(driver["Options"])}
+    driver = {**driver, "Options": _mask_options(driver["Options"])}
     return {**item, "VolumeOptions": {**options, "DriverConfig": driver}}
 
 
-def _options(options: Mapping[str, str]) -> dict[str, str]:
+def _mask_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a driver with secrets masked: values of options with names such as
     `token`, and passwords in URLs and in lists such as `o=username=a,password=b`.
     """
@@ -259,24 +259,28 @@ def _options(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _exec(body: Any, env: bool) -> Any:
-    """Return the body that makes an exec with, under `env`, the values of environment variables
+def _mask_exec(body: Any, env: bool) -> Any:
+    """Return the body that creates an exec; with `env`, the values of environment variables are
     masked.
     """
     return {**body, "Env": mask_env(body["Env"])} if env and body.get("Env") else body
 
 
-def _volume(body: Any, _env: bool) -> Any:
+def _mask_volume(body: Any, _env: bool) -> Any:
     """Return the body that creates a volume with the secrets in its driver's options masked."""
-    return {**body, "DriverOpts": _options(body["DriverOpts"])} if body.get("DriverOpts") else body
+    return (
+        {**body, "DriverOpts": _mask_options(body["DriverOpts"])}
+        if body.get("DriverOpts")
+        else body
+    )
 
 
-def _network(body: Any, _env: bool) -> Any:
+def _mask_network(body: Any, _env: bool) -> Any:
     """Return the body that creates a network with the secrets in its driver's options masked."""
-    return {**body, "Options": _options(body["Options"])} if body.get("Options") else body
+    return {**body, "Options": _mask_options(body["Options"])} if body.get("Options") else body
 
 
-def _service(body: Any, env: bool) -> Any:
+def _mask_service(body: Any, env: bool) -> Any:
     """Return the body of a request about a service with secrets in the mounts and log options of
     its tasks masked and, with `env`, the values of environment variables.
     """
@@ -290,34 +294,34 @@ def _service(body: Any, env: bool) -> Any:
         if env and spec.get("Env"):
             inner["Env"] = mask_env(spec["Env"])
         if spec.get("Mounts"):
-            inner["Mounts"] = _mounts(spec["Mounts"])
+            inner["Mounts"] = _mask_mounts(spec["Mounts"])
         masked["ContainerSpec"] = inner
     log = task.get("LogDriver")
     if log and log.get("Options"):
-        masked["LogDriver"] = {**log, "Options": _options(log["Options"])}
+        masked["LogDriver"] = {**log, "Options": _mask_options(log["Options"])}
     return {**body, "TaskTemplate": masked}
 
 
 _SWARM_KEY: Final = re.compile(r"token|key|secret|cert", re.IGNORECASE)
 
 
-def _swarm(body: Any, _env: bool) -> Any:
+def _mask_swarm(body: Any, _env: bool) -> Any:
     """Return a body with the values of tokens, keys and certificates masked, at any depth."""
     if isinstance(body, dict):
         return {
             key: MASK
             if item and not isinstance(item, bool) and _SWARM_KEY.search(key)
-            else _swarm(item, _env)
+            else _mask_swarm(item, _env)
             for key, item in body.items()
         }
     if isinstance(body, list):
-        return [_swarm(item, _env) for item in body]
+        return [_mask_swarm(item, _env) for item in body]
     return body
 
 
-def _settings(body: Any, env: bool) -> Any:
-    """Return the settings of a plugin, which are environment variables, with their values masked
-    under `env`.
+def _mask_settings(body: Any, env: bool) -> Any:
+    """Return the settings of a plugin, which are environment variables; with `env`, their values
+    are masked.
     """
     return mask_env(body) if env else body
 
@@ -326,21 +330,21 @@ _BY_ACTION: Final[Mapping[str, Callable[[Any, bool], Any]]] = {
     "system.auth": _drop,
     "image.push": _drop,
     "plugin.push": _drop,
-    "secret.create": _secret,
-    "secret.update": _secret,
-    "config.create": _secret,
-    "config.update": _secret,
-    "container.create": _create,
-    "container.start": _start,
-    "container.commit": _create,
-    "container.exec": _exec,
-    "volume.create": _volume,
-    "network.create": _network,
-    "service.create": _service,
-    "service.update": _service,
-    "swarm.init": _swarm,
-    "swarm.join": _swarm,
-    "swarm.update": _swarm,
-    "swarm.unlock": _swarm,
-    "plugin.set": _settings,
+    "secret.create": _mask_secret,
+    "secret.update": _mask_secret,
+    "config.create": _mask_secret,
+    "config.update": _mask_secret,
+    "container.create": _mask_create,
+    "container.start": _mask_start,
+    "container.commit": _mask_create,
+    "container.exec": _mask_exec,
+    "volume.create": _mask_volume,
+    "network.create": _mask_network,
+    "service.create": _mask_service,
+    "service.update": _mask_service,
+    "swarm.init": _mask_swarm,
+    "swarm.join": _mask_swarm,
+    "swarm.update": _mask_swarm,
+    "swarm.unlock": _mask_swarm,
+    "plugin.set": _mask_settings,
 }

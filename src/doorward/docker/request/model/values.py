@@ -289,7 +289,9 @@ def _is_address(value: str) -> bool:
 
 
 def _is_range(value: str) -> bool:
-    """Return True for a network as ADDRESS/BITS."""
+    """Return True for ADDRESS/BITS, with the address in its canonical form and BITS that do not
+    begin with 0.
+    """
     address, slash, bits = value.partition("/")
     if not slash or not bits.isascii() or not bits.isdecimal() or (bits + " ")[0] == "0":
         return False
@@ -322,7 +324,7 @@ _pattern("link", "a container and its alias", re.compile(
 
 
 def _is_extra_host(value: str) -> bool:
-    """Return True for HOST:ADDRESS or HOST=ADDRESS."""
+    """Return True for HOST:ADDRESS or HOST=ADDRESS; ADDRESS may be `host-gateway`."""
     name, colon, address = value.partition(":")
     if "=" in name:
         name, colon, address = value.partition("=")
@@ -487,7 +489,7 @@ _add("closed-number", "left out by all but administrators", _refuse, INTEGER)
 _add("closed-value", "left out by all but administrators", _refuse, LOOSE)
 
 
-def _remember() -> None:
+def _cache_slow_checks() -> None:
     """Cache the results of the slowest type checks, for values shorter than 256 characters."""
     for name in ("image", "address", "cidr"):
         kind = VALUES[name]
@@ -505,4 +507,4 @@ def _remember() -> None:
         VALUES[name] = kind._replace(accepts=check)
 
 
-_remember()
+_cache_slow_checks()
