@@ -77,9 +77,9 @@ class Binding:
                 self.needs.setdefault(var.name, var)
 
     def value(self, term: Term) -> None:
-        """Add `term` as a value: its variables are needed, except those in operands of references,
-        which iteration binds (but not the operand of `x[x]`), and those that occur only inside
-        closures.
+        """Add `term` as a value: its variables are needed. The exceptions: an operand of a
+        reference is added with `operand` (unless it has a variable of the collection, as in
+        `x[x]`), and variables inside comprehensions are added with `closure`.
         """
         if is_ground(term):
             return
@@ -172,10 +172,10 @@ def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def in_key_order(pairs: Pairs, beside: Sequence[Term] = ()) -> Pairs:
-    """Return the members of an object pattern in the order in which they are matched: as in OPA,
-    that of their keys, since a member may bind what a set or a key inside a later one needs. In the
-    order of the text where that makes no difference, and with keys that are not scalars. `beside`:
-    the values that they are matched with, if these are known.
+    """Return the members of an object pattern in the order in which they are matched. They are
+    sorted by key, as in OPA, if a value in `pairs` or `beside` contains a set or an object key with
+    variables, since an earlier member may bind these. Otherwise, or if a key is not a scalar,
+    `pairs` is returned unchanged. `beside`: the values that the members are matched with, if known.
     """
     scalars = {key: key.value for key, _ in pairs if isinstance(key, Scalar)}
     parts = (*[value for _, value in pairs], *beside)
@@ -224,8 +224,9 @@ def _is_data(term: Term) -> bool:
 
 
 def as_call(value: Term) -> Call | None:
-    """Return the call without operands of the function that a bare name could stand for, such as
-    `count` or `data.lib.f`; None for any other term. The function need not exist.
+    """Return a variable, or a reference that starts with one, as a call without operands, since a
+    name such as `count` or `data.lib.f` may stand for a function. None for any other term. The
+    function need not exist.
     """
     if isinstance(value, Var):
         return Call(Ref(value, (), value.span), (), value.span)

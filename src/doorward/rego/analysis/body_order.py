@@ -182,8 +182,9 @@ class _Order:
 
 
 def _rule(rule: Rule, orders: Mapping[int, _Order | None], negations: Negations) -> Rule:
-    """Return a rule and its `else` branches with their bodies in order; the same object if nothing
-    changes. `orders` has None for a branch that is in order as written.
+    """Return a rule and its `else` branches with their bodies in order and their negated
+    expressions split; the same object if nothing changes. `orders`: by the `id` of each branch its
+    order, or None if the branch is in order as written.
     """
     order = orders[id(rule)]
     if order is None:
@@ -211,8 +212,9 @@ class _Rebuilding:
         self.negations = negations
 
     def rule_body(self, rule: Rule) -> tuple[Body, Head]:
-        """Return a rule's body in order and its head, parts of which may have moved into the
-        body.
+        """Return a rule's body in order, inner bodies included, and its head, parts of which may
+        have moved into the body. Comprehensions in the head stay as they are: see `head`. Raise
+        _UnsafeError if no order exists.
         """
         head = rule.head
         heads = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
@@ -390,9 +392,9 @@ class _Sequence:
 
     def _missing(self, groups: Sequence[tuple[Expr, list[Expr]]]) -> tuple[set[str], Expr | Term]:
         """Find the first expression that is evaluated before all of its variables are bound, or
-        else the first such head term. Return the variables that it lacks, and the expression or
-        term; an empty set if there is none. `groups`: the expressions in order, each with its flat
-        expressions.
+        else the first term of `self.read` with a variable that stays unbound. Return the variables
+        that it lacks, and the expression or term; an empty set and a placeholder if no variable is
+        missing. `groups`: the expressions in order, each with its flat expressions.
         """
         bound = set(self.ordered.around)
         for expr, steps in groups:
@@ -409,9 +411,9 @@ class _Sequence:
         return set(), Scalar(None)
 
     def _bind(self, steps: Iterable[Expr], bound: set[str]) -> set[str]:
-        """Go through `steps` in order and add the variables that each binds to `bound`. Stop at the
-        first step that needs a variable that is not bound yet, and return the variables it lacks;
-        an empty set if there is no such step.
+        """Go through `steps` in order (as written, if one is of a template string) and add the
+        variables that each binds to `bound`. Stop at the first step that needs a variable that is
+        not bound yet, and return the variables it lacks; an empty set if there is no such step.
         """
         steps = list(steps)
         if any(map(self.order.is_template, steps)):

@@ -173,9 +173,9 @@ class _Finder:
 
 
 def parts_of(rule: Rule) -> Iterator[Node]:
-    """Yield the nodes of a rule and its `else` branches, except the constant name in the head. A
-    constant such as `[1, 2]` is one node. Head variables of references are left out, and targets of
-    `with` that are `input` or a single name such as `count`.
+    """Yield all nodes inside a rule and its `else` branches, except the constant name in the head.
+    A constant such as `[1, 2]` is one node. The variable with which a reference starts is left out,
+    and so are targets of `with` that are `input` or a single name such as `count`.
     """
     if rule.else_rule is None:
         return _branch_parts(rule)
@@ -183,9 +183,8 @@ def parts_of(rule: Rule) -> Iterator[Node]:
 
 
 def _branch_parts(rule: Rule) -> Iterator[Node]:
-    """Yield the nodes of one branch of a rule, without the name it defines and without its `else`.
-    A constant such as `[1, 2]` is one node. Head variables of references are left out, and targets
-    of `with` that are `input` or a single name such as `count`.
+    """Yield all nodes inside one branch of a rule, without its `else` branches; see `parts_of` for
+    the parts that are left out.
     """
     head = rule.head
     tops = (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body)
@@ -194,17 +193,17 @@ def _branch_parts(rule: Rule) -> Iterator[Node]:
 
 def parts_below(top: Node) -> Iterator[Node]:
     """Yield `top` and all nodes inside it; a constant such as `[1, 2]` is one node. Left out are
-    the head variables of references, and the target of a `with` if it is `input` or a single name
-    such as `count`; other targets count as read.
+    the variable with which a reference starts, and the target of a `with` if it is `input` or a
+    single name such as `count`; other targets count as read.
     """
     return _parts([top])
 
 
 def _parts(waiting: list[Node]) -> Iterator[Node]:
     """Yield the nodes in `waiting`, which is emptied, and all nodes inside them; a constant such as
-    `[1, 2]` is one node, and rules that nodes refer to are not followed. Left out are the head
-    variables of references, and the target of a `with` if it is `input` or a single name such as
-    `count`; other targets count as read, as in OPA.
+    `[1, 2]` is one node, and rules that nodes refer to are not followed. Left out are the variable
+    with which a reference starts, and the target of a `with` if it is `input` or a single name such
+    as `count`; other targets count as read, as in OPA.
     """
     while waiting:
         node = waiting.pop()
@@ -239,8 +238,8 @@ def _differs(builtin: Builtin | None) -> bool:
 
 
 def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
-    """Yield the nodes of the rules that one part of a rule reads: the callee of a call, or the
-    rules that a reference below `data` may reach. Nothing for other parts.
+    """Yield the nodes of the rules that one part of a rule reads: the callee of a call if it is a
+    rule, or the rules that a reference to `data` or below it may reach. Nothing for other parts.
     """
     if isinstance(part, Call):
         callee = callees.find(part)

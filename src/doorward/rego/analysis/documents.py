@@ -33,8 +33,9 @@ class Documents(NamedTuple):
 
 
 def read_documents(body: Body, callees: Callees) -> Documents:
-    """Return the documents that `body` reads, directly or through rules. A path ends before its
-    first operand that is not a scalar.
+    """Return the documents that `body` reads, directly or through rules. The path of an input or
+    base document ends before its first operand that is not a scalar, and is left out if a path
+    above it is read too.
     """
     base: set[Path] = set()
     read: dict[int, RuleNode] = {}
@@ -75,8 +76,9 @@ def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[
 
 
 def _base(part: object, callees: Callees) -> Iterator[Path]:
-    """Yield the path of the input or base document that `part` refers to; nothing if `part` is not
-    such a reference, or if rules define the document, a part above it, or documents below it.
+    """Yield the path of the input or base document that `part` refers to, with `input` or `data` as
+    first key and without operands from the first that is not a scalar. Nothing for `data` itself or
+    other parts, or if rules define the document, a part above it, or documents below it.
     """
     if isinstance(part, Var) and part.name == "input":
         yield ("input",)

@@ -82,7 +82,9 @@ class TypeNode:
                     node.type = _insert_into(node.type, below, leaf)
 
     def leaves(self) -> list[tuple[tuple[Key, ...], Type]]:
-        """Return the nearest nodes with types below this one, by their paths from here."""
+        """Return the types of the nearest nodes below this one that have a type, with their paths
+        from here.
+        """
         typed: list[tuple[tuple[Key, ...], Type]] = []
         for key, child in self.children.items():
             if child.type is not None:
@@ -100,9 +102,9 @@ class TypeNode:
 
 
 def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> ObjectType:
-    """Return `object_` with a type for the values at `path` added. The path may not be a constant
-    field: the first key and what is below it are merged into the type of the object's further
-    pairs; its fields stay as they are.
+    """Return `object_` with a type for the values at `path` added. An object need not have the key,
+    so the type is not added to a constant field: the first key and the type below it are merged
+    into the type of the object's further pairs.
     """
     key = type_of(from_key(path[0]))
     below = type_ if len(path) == 1 else _insert_into(ObjectType(), path[1:], type_)
@@ -226,8 +228,8 @@ class Scope:
 
 
 def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
-    """Return the path of a replaced document, without operands that are not constant; None for a
-    built-in.
+    """Return the path of a replaced document, with `input` or `data` as first key and without
+    operands that are not constant; None for a built-in.
     """
     head, args = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     if not isinstance(head, Var) or head.name not in ROOTS:
@@ -236,7 +238,10 @@ def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
 
 
 def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
-    """Return the type that `path` leads to from `node`; None if it leaves the known tree."""
+    """Return the type that `path` leads to from `node`. Below a node with a type, and from an
+    operand that is not constant on, the path is followed in the type. None if it leaves the known
+    tree elsewhere.
+    """
     for n, operand in enumerate(path):
         if node is None:
             return None

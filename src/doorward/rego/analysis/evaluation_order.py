@@ -69,7 +69,9 @@ def rule_in_steps(rule: Rule, callees: Callees) -> Rule:
 
 
 def definition_in_steps(definition: Definition, callees: Callees) -> Definition:
-    """Return `definition` with its rule and `else` branches in steps."""
+    """Return `definition` with its rule and `else` branches in steps; its `tail` has the operands
+    of the new head.
+    """
     chain: Rule | None = None
     for branch in reversed(list(branches(definition.rule))):
         chain = replace(rule_in_steps(branch, callees), else_rule=chain)

@@ -65,8 +65,8 @@ def all_calls(sites: Iterable[Sites]) -> Iterator[CallSite]:
 
 
 def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
-    """Return the names of the functions called in `calls` that have no dot. The names must be
-    resolved, so that these are built-ins; built-ins with a dot in their names are left out.
+    """Return the names without a dot that `calls` call. The names must be resolved, so that these
+    are built-ins; built-ins with a dot in their names are left out.
     """
     operators = (call.operator for call, _, _ in calls)
     heads = (operator.head for operator in operators if not operator.args)

@@ -99,7 +99,8 @@ class Failures:
 
     def node(self, node: RuleNode) -> bool:
         """Return True if evaluating the rules at `node`, or any rules they read, may fail,
-        conflicting values included; cached.
+        conflicting values included. The result is cached; True for a node that the graph does not
+        have.
         """
         known, waiting = self._known, [node]
         while waiting:

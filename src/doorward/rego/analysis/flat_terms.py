@@ -69,8 +69,8 @@ class FlatTerms:
         return names
 
     def _operand_names(self, term: Any) -> Iterator[str]:
-        """Yield the names of the variables in an operand of a reference, except `input`, `data`,
-        the heads of references inside it, and variables in comprehensions.
+        """Yield the names of the variables in a term, except `input`, `data`, variables with which
+        references inside it start, and variables in comprehensions.
         """
         kind = type(term)
         if kind is self.var:

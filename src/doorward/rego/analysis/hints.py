@@ -125,7 +125,9 @@ def _of_var(name: str, span: Span, names: Names) -> str | None:
 
 
 def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str | None:
-    """Return the hint for an undefined function; None if there is none."""
+    """Return the hint for an undefined function: the built-in for a function of another language,
+    `f(x)` for `x.f()`, a similar name, or how to load custom functions. None if none of these fits.
+    """
     head, _, last = name.rpartition(".")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]

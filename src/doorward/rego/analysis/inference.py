@@ -115,8 +115,8 @@ class Inference:
 
     def _check_expr(self, expr: Expr, scope: Scope, around: Scope) -> Finding | None:
         """Return the first type error of an expression itself: of its `with` replacements, its
-        equation or its call, without those in its operands; None if there is none. `around` is
-        the scope outside of its `with`.
+        equation or its call, without those in its operands; None if there is none. Variables
+        without a type get one in `scope`; `around` is the scope outside of the `with`.
         """
         for item in expr.withs:
             problem = self._replacement(item, scope, around)
@@ -170,7 +170,9 @@ class Inference:
         return self.globals.builtin(callee_name(operator)) or UNKNOWN
 
     def _equation(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
-        """Return the error if the sides of an equation can never be equal; else None."""
+        """Return the error if the sides of an equation can never be equal; else None. Variables
+        without a type get one in `scope`.
+        """
         left, right = call.args
         types = self.type(left, scope), self.type(right, scope)
         if self._meet(left, types[0], right, types[1], scope):
@@ -179,7 +181,8 @@ class Inference:
 
     def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
         """Return the error if a call's operands do not fit its declaration, or if its callee is not
-        a function; else None, also for a callee of the type any.
+        a function; else None, also for a callee of the type any. Variables without a type in the
+        operands get the declared one in `scope`.
         """
         callee = self._callee(call.operator, scope)
         # A function with a type error counts as any; the error is reported at its definition.

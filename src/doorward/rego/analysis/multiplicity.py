@@ -393,9 +393,9 @@ class _Walk:
         self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
 
     def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
-        """Analyse an inner body of which only matters if it has a solution, such as that of `not`:
-        its variables are dropped at its end. If it iterates, `node` is recorded as one that may
-        have several answers.
+        """Analyse an inner body of which only the existence of a solution matters, such as that of
+        `not`: its variables are dropped at its end. If it iterates, `node` is recorded as one that
+        may have several answers.
         """
         before = self.walks
         with self.scope(outer):
@@ -511,8 +511,9 @@ class _Walk:
             self.term(terms[n])
 
     def call(self, term: Call, args: Sequence[Term]) -> None:
-        """Analyse the operands of a call; a relation counts as an iteration. Nothing is done for an
-        unknown function, or if the number of operands is not the declared one.
+        """Analyse the operands `args` of a call, which are those of `term` without one for the
+        result; a relation counts as an iteration. Nothing is done for an unknown function, or if
+        the number of operands is not the declared one.
         """
         callee = self.callees.find(term)
         if callee is None or callee.arity not in (None, len(args)):

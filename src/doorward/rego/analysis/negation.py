@@ -106,7 +106,8 @@ class _Parts:
 
     def last_step(self, term: Term) -> Term:
         """Return `term` with variables in place of the calls in its operands; the equations of
-        these variables are appended to `calls`. The call that is the term itself stays.
+        these variables are appended to `calls`. The call or template string that is the term itself
+        stays.
         """
         match term:
             case Call():

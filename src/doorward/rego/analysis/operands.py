@@ -92,8 +92,9 @@ class Operands:
         return tuple([step for expr in body for step in self.expr(expr)])
 
     def expr(self, expr: Expr) -> list[Expr]:
-        """Return the equations for an expression's operands, under its `with`, then the expression.
-        [expr] if it needs none, [] for `some x`. Operands of `print` get no equations.
+        """Return an expression's `before` and the equations for its operands, under its `with`,
+        then the expression; [expr] if there are none, without the expression for `some x`. Operands
+        of `print` get no equations.
         """
         before = [step for each in expr.before for step in self.expr(each)]
         term = expr.term

@@ -73,7 +73,9 @@ def bodies_of(expr: Expr) -> Body:
 
 
 def _references(expr: Expr) -> Iterator[Ref]:
-    """Yield the references of an expression, in the order in which OPA checks them."""
+    """Yield the references of a flat expression, in the order in which OPA checks them: those of
+    its bodies or operands, and those in a `with` only of an expression that has bodies.
+    """
     term = expr.term
     if isinstance(term, Call):
         for arg in term.args:
@@ -90,7 +92,9 @@ def _references(expr: Expr) -> Iterator[Ref]:
 
 
 def _in_term(term: Term) -> Iterator[Ref]:
-    """Yield the references in a term; `input` and `data` alone count."""
+    """Yield the references in a term, also `input` and `data` alone. Comprehensions are not
+    searched.
+    """
     match term:
         case Ref(_, args):
             yield term

@@ -482,8 +482,9 @@ class Resolver:
 
     def _var(self, var: Var, scope: Scope, *, use: bool = True) -> Term:
         """Return the meaning of a variable: a declared variable under its unique name, the path of
-        a rule or import, or the variable itself. Without `use` only this scope's own declarations
-        count, and the variable does not count as used.
+        a rule or import, or the variable itself, with the suffix `@` if it hides a built-in. Its
+        use in the scope is recorded. Without `use` only this scope's own declarations count, and
+        the variable does not count as used.
         """
         if var.is_wildcard:
             return var
@@ -596,8 +597,9 @@ def _import_text(item: Import) -> str:
 
 
 def _parameter_vars(term: Term) -> Iterator[Var]:
-    """Yield the variables that a parameter declares: those that a pattern binds, except documents,
-    and those of references, whose heads OPA takes for variables even if they are documents.
+    """Yield the variables that a parameter declares: those that a pattern binds, except `input` and
+    `data`. Those of a reference are the variables in its operands and the one with which it starts,
+    as in OPA even if that is `input` or `data`.
     """
     match term:
         case Var(name):

@@ -111,8 +111,8 @@ def flatten_rule(rule: Rule, arity: Arity) -> FlatRule:
 def _check_rule(
     flat: FlatRule, known: Globals, documents: tuple[TypeNode, ...]
 ) -> list[Diagnostic]:
-    """Infer the type of one rule and add it to `known`; return its errors. A rule with errors gets
-    the type any.
+    """Infer the type of one rule and add it to `known`, unless a part of it is unknown; return its
+    errors. A rule with errors gets the type any.
     """
     scope = Scope(known, documents=documents)
     inference = Inference(known)

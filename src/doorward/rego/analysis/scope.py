@@ -77,8 +77,8 @@ def some_vars(term: SomeIn) -> Iterator[Var]:
 
 
 def _operand_vars(term: Term, *, with_keys: bool) -> Iterator[Var]:
-    """Yield the variables of a term outside comprehensions, without the heads of references and,
-    unless `with_keys`, without keys of objects; also `input` and `data`.
+    """Yield the variables of a term outside comprehensions, without those with which references
+    start and, unless `with_keys`, without those in keys of objects; also `input` and `data`.
     """
     match term:
         case Var():
@@ -94,8 +94,8 @@ def _operand_vars(term: Term, *, with_keys: bool) -> Iterator[Var]:
 
 
 def _names(term: Term) -> Iterator[str]:
-    """Yield the names of all variables of a term, heads of references included, but not those of
-    functions.
+    """Yield the names of all variables of a term, also those with which references start and
+    `input` and `data`, but not the names of called functions.
     """
     nodes = list(walk(term))
     called = {id(node.operator.head) for node in nodes if isinstance(node, Call)}
@@ -266,7 +266,9 @@ class Scope:
         return False
 
     def is_free(self, name: str) -> bool:
-        """Return True if `name` is an undeclared variable that hides a built-in."""
+        """Return True if `name` is, here or in a scope around, an undeclared variable that hides a
+        built-in.
+        """
         scope: Scope | None = self
         while scope is not None:
             if name in scope.free:

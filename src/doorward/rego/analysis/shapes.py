@@ -63,9 +63,9 @@ class Reading:
         *,
         opens_collections: bool = False,
     ) -> None:
-        """`takes_any` returns True for a call that treats all constants of a kind alike, so that
-        they do not belong to the shape. With `opens_collections`, arrays and sets of strings count
-        as constants.
+        """Prepare to compute the shape of `definition`. `takes_any` returns True for a call that
+        treats all constants of a kind alike, so that they do not belong to the shape. With
+        `opens_collections`, arrays and sets of strings count as constants.
         """
         self.definition = definition
         self._takes_any = takes_any
@@ -160,8 +160,9 @@ class Reading:
         return type(term), type(term.value) if isinstance(term, Scalar) else None
 
     def _term(self, term: Term) -> Hashable:
-        """Return the shape of a term whose constants belong to the shape, and collect its
-        positions. NoShape for object comprehensions and template strings.
+        """Return the shape of a term whose constants belong to the shape, except in operands of
+        calls for which `takes_any` is True, and collect its positions. NoShape for object
+        comprehensions and template strings.
         """
         self.spans.append(term.span)
         # By type, and not by `match`: these are asked for every term of a thousand rules.
@@ -185,7 +186,9 @@ class Reading:
         raise NoShape
 
     def _name(self, var: Var, name: str) -> Hashable:
-        """Return the shape of a variable's name; generated names count by their order."""
+        """Return the shape of a variable's name: the name, or for a wildcard or generated name the
+        number of different ones before it.
+        """
         # Names that were given out are other ones in each definition.
         if var.is_wildcard or "@" in name:
             return self._locals.setdefault(name, len(self._locals))

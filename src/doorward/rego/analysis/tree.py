@@ -225,7 +225,7 @@ def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def _nearest(node: RuleNode) -> list[str]:
-    """Return the names of the nearest nodes with rules below `node`."""
+    """Return the sorted names of the nearest nodes with rules below `node`."""
     names: list[str] = []
     for child in node.children.values():
         names += [child.name] if child.definitions else _nearest(child)
@@ -233,7 +233,7 @@ def _nearest(node: RuleNode) -> list[str]:
 
 
 def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
-    """Yield an error if a package has the same path as a rule."""
+    """Yield an error for each rule whose path is also that of a package."""
     if not node.is_package:
         return
     for definition in node.definitions:

@@ -176,7 +176,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
         _some_in_folder(state, node)
         return
     if node.key is None or (isinstance(node.key, Var) and node.key.is_wildcard):
-        domain = _walk(state, node.domain)
+        domain = _collection_to_loop(state, node.domain)
         value = loop_target(state, node.value, domain.of)
         loop_over(state, value, domain)
     elif not is_open(state, node.key):
@@ -191,7 +191,7 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
     match_target(state, node.value, value)
 
 
-def _walk(state: FunctionState, domain: Term) -> Operand:
+def _collection_to_loop(state: FunctionState, domain: Term) -> Operand:
     """Write code for the collection that a loop iterates, and return its operand. For all members
     of a set that rules make this may be their sorted list, which is cheaper than the set.
     """
@@ -219,7 +219,7 @@ def _every(state: FunctionState, node: Every) -> None:
     if the domain is not a collection; for an empty one it holds.
     """
     has_keys = not (node.key is None or node.key.is_wildcard)
-    collection = term(state, node.domain) if has_keys else _walk(state, node.domain)
+    collection = term(state, node.domain) if has_keys else _collection_to_loop(state, node.domain)
     # `every` over a value that is not a collection is undefined, not true.
     domain = state.code.bind_temp(collection.code, holds="domain")
     state.code.test(call(runtime("is_collection"), domain))

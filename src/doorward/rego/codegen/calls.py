@@ -182,9 +182,9 @@ def _builtin(
 
 
 def predicate(state: FunctionState, term: Call) -> ast.expr | None:
-    """Return a Python test for a call of a built-in with a boolean result. None for other calls,
-    for built-ins that a `with` may replace, and for those that take the context; then nothing is
-    written.
+    """Return a Python test for a call of a built-in with a boolean result, after writing its
+    operands. None for other calls, for built-ins that a `with` may replace, and for those that take
+    the context; then nothing is written.
     """
     callee = state.plan.callees.find(term)
     builtin = callee.builtin if callee is not None else None

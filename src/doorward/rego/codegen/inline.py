@@ -147,7 +147,7 @@ _Writer = Callable[..., "Inline | None"]
 
 def _method(name: str) -> _Writer:
     """Return a function that writes the call of a built-in as a call of the string method `name`.
-    Operands that are not strings raise an error there.
+    The written call raises an error for operands that are not strings.
     """
 
     def write(first: Operand, *rest: Operand) -> Inline:

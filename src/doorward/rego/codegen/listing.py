@@ -111,7 +111,9 @@ def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe(value: Any) -> str:
-    """Describe an object that generated code uses."""
+    """Return a phrase that describes an object which generated code uses: `the position p.rego:3`,
+    `the path a.b`, or the value in Rego, cut to `MAX_WIDTH`.
+    """
     match value:
         case Rows():
             return f"the constants of {len(value)} definitions"

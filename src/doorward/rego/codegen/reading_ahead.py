@@ -189,7 +189,7 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
 
 def read_for_rounds(state: FunctionState, rule: Rule) -> None:
     """Write, before the loop over the definitions of a group, reads of those references that all of
-    them contain and that need no rule. Nothing tests yet if they are defined.
+    them contain and that need no rule. The values are not tested and may be UNDEFINED.
     """
     for reference in references_of(rule):
         with state.code.at(reference.span):

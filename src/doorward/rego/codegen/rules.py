@@ -474,7 +474,9 @@ def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> 
 
 
 def _fallback(state: FunctionState, default: Definition | None) -> None:
-    """Write a return of the default, or UNDEFINED, if no definition had an answer."""
+    """Write a return of the default, or of UNDEFINED if there is none, for the case that no
+    definition had an answer. Nothing is written if the code ends with a return already.
+    """
     # Code after a return would never run.
     if state.code.written and isinstance(state.code.written[-1], ast.Return):
         return

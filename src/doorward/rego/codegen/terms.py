@@ -116,7 +116,7 @@ def _variable(state: FunctionState, name: str) -> Operand:
 
 
 def _object(state: FunctionState, pairs: tuple[tuple[Term, Term], ...]) -> Operand:
-    """Write an object literal."""
+    """Write an object literal and return it as an operand."""
     operands = terms(state, [term for pair in pairs for term in pair])
     keys: list[ast.expr | None] = [key(state, each) for each in operands[::2]]
     values = [value.code for value in operands[1::2]]

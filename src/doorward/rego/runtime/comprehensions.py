@@ -53,8 +53,8 @@ class Results(dict[tuple[Site, Any], Any]):
 
     def add(self, site: Site, value: Any, result: Sized) -> None:
         """Count a miss of the cache, and store the result that was then computed. Nothing is stored
-        while there are too few hits (after `TRIAL` misses, less than one for `WORTH` misses), or
-        once the results together have more than `MOST_ITEMS` items.
+        if, after `TRIAL` misses, there is less than one hit for every `WORTH` misses, or once the
+        results together have more than `MOST_ITEMS` items.
         """
         self.misses += 1
         if self.misses <= TRIAL or self.hits * WORTH >= self.misses:

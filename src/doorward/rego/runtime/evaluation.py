@@ -674,9 +674,9 @@ class Evaluation(Context):
     # Documents whose path is known only now
 
     def value_of(self, node: Document) -> Any:
-        """Return the value of the rules at `node`, computed once per evaluation; UNDEFINED if there
-        is none. An answer that depends on data alone is stored for all evaluations on the same
-        data.
+        """Return the value of the rules at `node`, which must have some, computed once per
+        evaluation; UNDEFINED if there is none. An answer that depends on data alone is stored for
+        all evaluations on the same data.
         """
         # `constants` outlives the evaluation: it is shared by all with the same data.
         store = self.constants if node.constant else self.cache

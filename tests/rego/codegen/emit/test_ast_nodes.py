@@ -6,7 +6,7 @@ import ast
 
 from doorward.rego.codegen.emit.ast_nodes import (
     all_of,
-    complete,
+    declare_nonlocals,
     except_clause,
     is_undefined_test,
     load,
@@ -74,5 +74,5 @@ def test_inner_functions_declare_only_what_they_share() -> None:
     )
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
-    complete(function, {"x", "i"})
+    declare_nonlocals(function, {"x", "i"})
     assert ast.unparse(function).count("nonlocal x\n") == 1

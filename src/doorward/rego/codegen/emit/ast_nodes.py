@@ -11,7 +11,7 @@ __all__ = [
     "all_of",
     "attribute",
     "call",
-    "complete",
+    "declare_nonlocals",
     "except_clause",
     "is_undefined_test",
     "load",
@@ -184,14 +184,16 @@ code mostly consists of.
 """
 
 
-def complete(function: ast.FunctionDef, shared: set[str]) -> None:
+def declare_nonlocals(function: ast.FunctionDef, shared: set[str]) -> None:
     """Add a `nonlocal` statement to each inner function of `function` that assigns a name in
     `shared` which a function around it assigns too.
     """
-    _complete(function, shared, frozenset())
+    _declare_nonlocals(function, shared, frozenset())
 
 
-def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
+def _declare_nonlocals(
+    function: ast.FunctionDef, shared: set[str], outside: frozenset[str]
+) -> None:
     """Add a `nonlocal` statement to `function`, and to each function inside, for the names in
     `shared` that both it and a function around it assign. `outside` are the names that the
     functions around `function` assign.
@@ -211,4 +213,4 @@ def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[st
     if reached:
         function.body.insert(0, ast.copy_location(ast.Nonlocal(names=reached), function))
     for node in inner:
-        _complete(node, shared, outside | assigned_names)
+        _declare_nonlocals(node, shared, outside | assigned_names)

@@ -19,7 +19,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
     all_of,
     attribute,
     call,
-    complete,
+    declare_nonlocals,
     failure_of,
     is_undefined_test,
     load,
@@ -362,7 +362,7 @@ class Builder:
         # INVARIANT: an inner function that falls through returns MISSING (see `ensure_depth`).
         for tail, end in zip(self.tails, ends, strict=True):
             tail.append(end)
-        complete(result, self.temps.shared)
+        declare_nonlocals(result, self.temps.shared)
         return result
 
 
