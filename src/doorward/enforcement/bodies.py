@@ -92,9 +92,9 @@ def parse_body(
     services: GrpcReader | None,
     parser: JSONParser | None = None,
 ) -> tuple[Value, bool]:
-    """Return the value of a body, and True if the body is cut off: Envoy's header says so, or
-    `content-length` announces more bytes than a JSON body or form has that is not empty, or
-    `services` finds it so for gRPC.
+    """Return the value of a body, and True if the body is cut off: Envoy's header says so, a JSON
+    body or form that is not empty has fewer bytes than `content-length` announces, or `services`
+    finds a gRPC message incomplete.
 
     The value is None if it is cut off, empty or of a kind that is not parsed, such as gRPC without
     `services`. `parser` reads JSON in place of `parse_json`. Raise RequestParseError if the body is

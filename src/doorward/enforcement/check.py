@@ -56,7 +56,9 @@ class HttpCheck:
     """The check of HTTP requests at one decision point; safe in any number of threads."""
 
     def __init__(self, pdp: PDP, options: HttpOptions | None = None) -> None:
-        """`options` None takes the defaults of `HttpOptions`."""
+        """Prepare checks that `pdp` decides; `options` None stands for the defaults of
+        `HttpOptions`.
+        """
         self.options = options = options or HttpOptions()
         self.history = History()
         """The durations of recent checks: slow ones run in a thread, so that no event loop waits

@@ -116,7 +116,8 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         size_of: Callable[[RequestT_contra], int],
         observe: Callable[[float], None] | None = None,
     ) -> None:
-        """`path` is the document that decides, unless there is a `query`.
+        """Prepare checks for the protocol of `codec`. `path` is the document that decides, unless
+        there is a `query`.
 
         `last_resort` is the denial if not even `codec.deny` works. `size_of` estimates the memory
         of a logged input in bytes, `observe` receives the seconds of each check that a policy

@@ -104,8 +104,9 @@ def _refuse(reason: str) -> NoReturn:
 def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = False) -> Input:
     """Return the policy's `input` for a request.
 
-    `skip_body` leaves out `parsed_body`. Raise RequestParseError if path, query or body cannot be
-    parsed, and with `strict` AmbiguousRequestError if the request could be read in two ways.
+    `skip_body` leaves out `parsed_body` and `truncated_body`. Raise RequestParseError if path,
+    query or body cannot be parsed, and with `strict` AmbiguousRequestError if the request could be
+    read in two ways.
     """
     (
         method,
@@ -163,7 +164,7 @@ def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = Fa
 def address_of(address: Address) -> Value:
     """Return the object of a peer with this address and port.
 
-    The last 256 are remembered: the result is shared and must not be changed.
+    The last 256 results are cached: each is shared and must not be changed.
     """
     host, port = address
     return {"address": {"socketAddress": {"address": host, "portValue": port}}}
@@ -178,8 +179,8 @@ def read_http(
     skip_body: bool,
     services: GrpcReader | None = None,
 ) -> None:
-    """Add to `out` what is derived from the `http` object: parsed path, query and, unless skipped,
-    body. `services` reads gRPC bodies; without it their value is None.
+    """Add `parsed_path`, `parsed_query` and, unless skipped, `parsed_body` and `truncated_body` of
+    the `http` object to `out`. `services` reads gRPC bodies; without it their value is None.
 
     Raise a RequestError if one of them cannot be parsed or, with `is_strict`, is ambiguous.
     """

@@ -61,8 +61,8 @@ class Hidden(NamedTuple):
     """A digest of the positions of hidden items, by the name of the list."""
 
     def record(self, lists: Mapping[str, ListOptions]) -> dict[str, Any]:
-        """Return the record for the decision log by list name: counts, digest and options, no
-        item.
+        """Return the record for the decision log by list name: the numbers of items and of items
+        shown, the digest of the hidden positions, and the list's options; no item itself.
         """
         return {
             name: {

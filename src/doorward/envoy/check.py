@@ -84,7 +84,9 @@ def make_check(
         return cast(Check, decide)
 
     def check(request: bytes) -> bytes:
-        """Return the serialized answer to a CheckRequest; raise CallFailedError if it fails."""
+        """Return the serialized answer to a CheckRequest; raise CallFailedError in place of a
+        denial if no decision can be made.
+        """
         answer = decide(request)
         if isinstance(answer, CallFailedError):
             raise answer

@@ -74,9 +74,11 @@ class GrpcioServer:
         deadline: float = DEADLINE,
         tracer: Tracer | None = None,
     ) -> None:
-        """`checks` has the check function of each API version. `on_state` is told each change of
+        """Prepare a server for Checks that does not listen yet; raise StartError if `addr` is
+        malformed.
+
+        `checks` has the check function of each API version. `on_state` is told each change of
         state, `parts` get the threads to watch, `deadline` is the evaluation deadline in seconds.
-        Does not listen yet; raise StartError if `addr` is malformed.
         """
         self._options = options
         self._on_state = on_state

@@ -77,7 +77,9 @@ class GrpcListener:
         listeners: Sequence[socket.socket] = (),
         name: str = "grpc",
     ) -> None:
-        """`services` makes the methods on the loop that runs them; `names` are their services, for
+        """Prepare a gRPC server at `addr` that does not listen yet.
+
+        `services` makes the methods on the loop that runs them; `names` are their services, for
         health checks. `deadline`: the seconds of an evaluation; the loop counts as stuck only long
         after them. `listeners` are sockets that others bound and whose files they delete; without
         them `start` binds `addr`. Raise StartError if `addr` is malformed.
@@ -178,7 +180,9 @@ class Http2CheckServer:
         listeners: Sequence[socket.socket] = (),
         tracer: Tracer | None = None,
     ) -> None:
-        """`checks` has the check function of each API version. `listeners` are sockets that others
+        """Prepare a server for Checks that does not listen yet.
+
+        `checks` has the check function of each API version. `listeners` are sockets that others
         bound and whose files they delete; without them `start` binds `addr`. Raise StartError if
         `addr` is malformed.
         """

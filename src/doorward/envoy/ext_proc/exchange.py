@@ -154,7 +154,7 @@ class Processor:
         if self._observer is not None:
             self._observer.observe(outcome, reason, (perf_counter_ns() - started) / 1e9)
 
-    def complain(self, what: str, reason: str, decision_id: str) -> None:
+    def complain(self, message: str, reason: str, decision_id: str) -> None:
         """Log an error, at most once a second for each reason; `more` counts the suppressed ones.
 
         Without the limit a sender of bad responses could fill the log.
@@ -162,7 +162,7 @@ class Processor:
         more = self._quiet.suppressed(reason)
         if more is not None:
             extra = {"reason": reason, "decision-id": decision_id, "more": more}
-            _log.error(what, extra=extra)
+            _log.error(message, extra=extra)
 
 
 class ResponseExchange:
@@ -269,7 +269,7 @@ class ResponseExchange:
             attributes["metadataContext"] = {"filterMetadata": message.filter_metadata}
         self._stage = "requested"
         # A response that passes unread may stay compressed and partial.
-        if self._is_unread_anyway():
+        if self._is_passed_before_response():
             return messages.write_headers("request_headers", Mutation())
         # The application must send a whole, plain response; a 304 would let a client use what it
         # cached for another user.
@@ -278,9 +278,9 @@ class ResponseExchange:
         removed = tuple([name for name in removed if name.encode() in present])
         return messages.write_headers("request_headers", Mutation(remove=removed))
 
-    def _is_unread_anyway(self) -> bool:
-        """Return True if `stream` is true already without a response; a failed decision gives
-        False.
+    def _is_passed_before_response(self) -> bool:
+        """Return True if the policy's `stream` is true for the request alone, whatever the response
+        will be; a failed decision gives False.
         """
         processor = self._processor
         snapshot = processor.pdp.snapshot
@@ -512,8 +512,9 @@ class ResponseExchange:
         """Return the header changes of an allowed response, with a new body or None for the same
         one.
 
-        Removes validators and cache headers that no longer hold, corrects `content-length`, and
-        sets `cache-control: private` unless the policy sets one; `no-store` is kept.
+        Removes validators and cache headers that no longer hold, corrects `content-length`, removes
+        `content-encoding` if the body is new, and sets `cache-control: private` unless the policy
+        sets one; `no-store` is kept.
         """
         headers = self._response.headers
         removed = [name for name in headers if name in STALE or name.endswith(_CACHES)]

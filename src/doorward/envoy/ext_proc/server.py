@@ -41,9 +41,11 @@ class ExtProcServer:
         deadline: float = DEADLINE,
         listeners: Sequence[socket.socket] = (),
     ) -> None:
-        """`listeners` are sockets that `bind_each` bound for this worker; without them `start`
-        binds `addr`. `deadline` is the evaluation deadline in seconds, `on_state` is told each
-        change of state. Raise StartError if `addr` is malformed.
+        """Prepare a server that decides on responses by `pdp`; `start` makes it listen.
+
+        `listeners` are sockets that `bind_each` bound for this worker; without them `start` binds
+        `addr`. `deadline` is the evaluation deadline in seconds, `on_state` is told each change of
+        state. Raise StartError if `addr` is malformed.
         """
         self._options = options
         self._processor = Processor(pdp, options, observer)

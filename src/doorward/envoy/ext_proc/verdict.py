@@ -81,8 +81,8 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
 
     Raise ResultError for a boolean or another type than an object, an unknown field, a field with a
     value of the wrong type or form, a denial whose status is below 200, 204 or 304, or a header
-    that frames the body. Fields that are only for the other outcome, as `keep` in a denial, are not
-    checked.
+    that frames the body. Fields that are only for the other outcome, such as `keep` in a denial,
+    are not checked.
     """
     # A policy for requests by mistake: `true` would let every response pass as it is.
     if isinstance(result, bool):

@@ -313,7 +313,8 @@ def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
 
 
 def check_unit(file: str, text: str) -> Iterator[Finding]:
-    """Yield findings for a systemd unit whose `ExecStart=` runs Envoy, Doorward or OPA directly.
+    """Yield findings for a systemd unit whose `ExecStart=` runs Envoy, Doorward or OPA directly,
+    and a finding `unreadable` for each `ExecStart=` that cannot be parsed.
 
     Other units, and containers started by `docker`, are passed over.
     """

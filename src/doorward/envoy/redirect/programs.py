@@ -61,7 +61,8 @@ def find_program(name: str) -> str | None:
 
 
 def has_legacy_table(table: str, family: Family) -> bool:
-    """Return True if the kernel has a table of legacy iptables, or if its list cannot be read.
+    """Return True if the kernel has a table of legacy iptables, or if this process may not read the
+    list of tables; False if there is no such list.
 
     To ask legacy iptables itself would make the table.
     """

@@ -72,13 +72,13 @@ def _from_peer(encoded: bytes) -> Object:
     """Return the object for a serialized `Peer`: `address`, `service`, `labels`, `principal` and
     `certificate`, without empty ones. DecodeError if it is malformed.
 
-    Small ones are remembered, since all requests of a connection have the same two: the result is
-    shared and must not be changed.
+    Results for small messages are cached, since all requests of a connection have the same two: the
+    result is shared and must not be changed.
     """
-    return _remembered(encoded) if len(encoded) <= MAX_REMEMBERED else _walk(encoded)
+    return _cached_peer(encoded) if len(encoded) <= MAX_REMEMBERED else _decode_peer(encoded)
 
 
-def _walk(encoded: bytes) -> Object:
+def _decode_peer(encoded: bytes) -> Object:
     """Return the object for a serialized `Peer`, without empty fields; raise DecodeError if it is
     malformed.
     """
@@ -97,7 +97,7 @@ def _walk(encoded: bytes) -> Object:
     return out
 
 
-_remembered: Final = lru_cache(maxsize=1024)(_walk)
+_cached_peer: Final = lru_cache(maxsize=1024)(_decode_peer)
 
 
 def _from_address(address: Any) -> Object:

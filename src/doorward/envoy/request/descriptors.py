@@ -31,7 +31,10 @@ class Services:
     """
 
     def __init__(self, descriptor_set: bytes) -> None:
-        """`descriptor_set` is a serialized FileDescriptorSet, with all imports."""
+        """Read a serialized FileDescriptorSet, which must have all imports. Raise google.protobuf's
+        DecodeError if the bytes are malformed, TypeError or KeyError for files that do not fit
+        together.
+        """
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
         self._pool = descriptor_pool.DescriptorPool()
         for file in files:
