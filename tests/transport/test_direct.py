@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,6 +201,20 @@ def test_connection_that_is_reset_is_lost(loop: asyncio.AbstractEventLoop) -> No
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     client.close()
     run_until(loop, lambda: server.events == ["ConnectionResetError"])
+
+
+def test_connection_that_was_reset_has_no_peer(loop: asyncio.AbstractEventLoop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        end, _ = listener.accept()
+    end.setblocking(False)
+    transport = DirectTransport(loop, end, Server())
+    assert transport.get_extra_info("peername") == client.getsockname()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    assert transport.get_extra_info("peername") is None
+    transport.abort()
+    run_until(loop, lambda: end.fileno() < 0)
 
 
 def test_refused_connection_is_not_read(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,6 +10,7 @@ one watches over the socket. A kept connection can be closed without losing a re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -99,7 +100,7 @@ class DirectTransport(asyncio.Transport):
     def __init__(
         self, loop: asyncio.AbstractEventLoop, end: socket.socket, protocol: asyncio.BaseProtocol
     ) -> None:
-        """`end` is a connected, non-blocking socket, which the transport then owns."""
+        """Take over `end`, a connected, non-blocking socket, for `protocol`; `begin` reports it."""
         super().__init__()
         self._loop = loop
         self._end = end
@@ -316,9 +317,14 @@ class DirectTransport(asyncio.Transport):
             self._end.close()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the value for `peername`, `sockname` or `socket`; `default` for any other name."""
+        """Return the value for `peername`, `sockname` or `socket`; `default` for any other name,
+        and for `peername` if the client has reset the connection.
+        """
         if name == "peername":
-            return self._end.getpeername()
+            # The system does not know the other end of a connection that was reset (ENOTCONN).
+            with contextlib.suppress(OSError):
+                return self._end.getpeername()
+            return default
         if name == "socket":
             return self._end
         return self._end.getsockname() if name == "sockname" else default

@@ -184,7 +184,9 @@ class LoopServer:
         on_error: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None,
         shares_sockets: bool = False,
     ) -> None:
-        """`open_endpoints` is called once on the loop. `stuck_after` are seconds without a sweep
+        """Prepare a server in a thread of its own; `start` makes it serve.
+
+        `open_endpoints` is called once on the loop. `stuck_after` are seconds without a sweep
         after which `parts` report the server as stuck. `shares_sockets`: another process accepts as
         well, so that this one may stop accepting at the end.
         """

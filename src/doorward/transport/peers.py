@@ -86,7 +86,7 @@ class Peers:
     """The other worker processes, as one worker sees them: it asks them and answers them."""
 
     def __init__(self, number: int, mailboxes: Sequence[Mailbox]) -> None:
-        """`number` is the index of this worker's own mailbox."""
+        """Take the mailboxes of all workers; `number` is the index of this worker's own one."""
         self.number = number
         self.count = len(mailboxes)
         self._mailboxes = mailboxes

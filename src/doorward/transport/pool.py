@@ -34,7 +34,9 @@ class Pool:
         part: Part | None = None,
         most: int | None = None,
     ) -> None:
-        """`most` limits the calls that run or wait; `MAX_QUEUED` by default."""
+        """Prepare a pool of `threads` for the loop; `most` limits the calls that run or wait,
+        `MAX_QUEUED` by default.
+        """
         self._most = MAX_QUEUED if most is None else most
         self._loop = loop
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)

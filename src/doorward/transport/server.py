@@ -61,8 +61,8 @@ class Http2Server:
         parts: Parts | None = None,
         name: str = "grpc",
     ) -> None:
-        """`make_services` is called once on the loop; the sockets listen already and are closed by
-        `stop`.
+        """Prepare a gRPC server on sockets that listen already and that `stop` closes;
+        `make_services` is called once on the loop.
         """
         self._make_services = make_services
         self._sockets = sockets

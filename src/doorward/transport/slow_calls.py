@@ -87,7 +87,9 @@ class History:
         return elapsed
 
     def note(self, elapsed: float) -> None:
-        """Add a duration in seconds to the average, and update `is_slow`."""
+        """Add a duration in seconds to the average, and update `is_slow`. A duration between
+        `STALL` and `LONG` counts as `STALL`.
+        """
         if STALL < elapsed < LONG:
             elapsed = STALL
         average = self._average = self._average + (elapsed - self._average) * WEIGHT

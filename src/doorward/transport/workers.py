@@ -90,7 +90,7 @@ class Channel:
     """
 
     def __init__(self, end: socket.socket) -> None:
-        """`end` is a connected socket, of which the other process has the other end."""
+        """Take `end`, a connected socket whose other end the other process has."""
         self._end = end
         self._end.settimeout(SENDING)
         self._received = bytearray()
@@ -194,7 +194,9 @@ class Supervisor:
         on_end: Callable[[Worker], object] = lambda _worker: None,
         greet: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """`grace` are the seconds that a worker may take to end. `on_end` is told each worker that
+        """Prepare to supervise `count` workers; `begin` starts them.
+
+        `grace` are the seconds that a worker may take to end. `on_end` is told each worker that
         ended after it had served. `greet` makes a message that each worker gets before it serves.
         """
         self._count = count
@@ -228,8 +230,8 @@ class Supervisor:
         """Fork a generation of workers that run `work`, and stop the one before once the new one
         serves.
 
-        Blocks until then. Raise GenerationError if a worker cannot be prepared within `PREPARING`
-        seconds; the new ones are killed, and the old generation stays.
+        Blocks until then. Raise GenerationError if a worker ends before it is prepared, or is not
+        prepared within `PREPARING` seconds; the new ones are killed, and the old generation stays.
         """
         # Each generation holds its policies in memory: quick reloads must not pile them up.
         while len(self._leaving) > LEAVING * self._count:

@@ -67,8 +67,8 @@ class Exchanges:
     def __init__(
         self, make: Callable[[], Exchange], limits: ExchangeLimits, runner: Runner | None = None
     ) -> None:
-        """`make` returns the exchange of a call. `runner` decides where answers are made; without
-        it they are made on the loop.
+        """Take the function that returns the exchange of a call, `make`, and the limits of calls.
+        `runner` decides where answers are made; without it they are made on the loop.
         """
         self._make = make
         self._runner = runner

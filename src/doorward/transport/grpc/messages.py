@@ -55,8 +55,8 @@ class Messages:
     __slots__ = ("_budget", "_buffer", "_encoding", "_limit", "_needed")
 
     def __init__(self, limit: int, encoding: bytes, budget: Budget) -> None:
-        """`limit` is the largest message in bytes, `encoding` the value of `grpc-encoding`,
-        `budget` is shared by all streams.
+        """Begin to read the messages of one stream. `limit` is the largest message in bytes,
+        `encoding` the value of `grpc-encoding`, `budget` is shared by all streams.
         """
         self._buffer = bytearray()
         self._limit = limit

@@ -100,7 +100,9 @@ class Call:
     )
 
     def __init__(self, stream: Stream, messages: Messages, ends_at: float = 0.0) -> None:
-        """`ends_at` is the client's deadline in monotonic seconds; 0 for none."""
+        """Begin a call on `stream`; `ends_at` is the client's deadline in monotonic seconds, 0 for
+        none.
+        """
         self._stream = stream
         self._has_headers = False
         self._ends_at = ends_at
@@ -227,8 +229,8 @@ class Options:
         receive_timeout: float = 2.0,
         budget: int = 256 << 20,
     ) -> None:
-        """`max_send` is the largest answer in bytes, `budget` the bytes that the messages of all
-        calls may take.
+        """Set the limits of calls: `max_send` is the largest answer in bytes, `budget` the bytes
+        that the messages of all calls may take.
         """
         self.max_receive = max_receive
         """The largest message in bytes, also after decompression."""
@@ -250,8 +252,9 @@ class Services:
         runner: Runner | None = None,
         bind: Callable[[Method, Request], Method] | None = None,
     ) -> None:
-        """`unary` and `streaming` map paths `/package.Service/Method` to methods. `bind` returns
-        the method to call for one request, for methods that depend on headers.
+        """Take the methods to serve: `unary` and `streaming` map paths `/package.Service/Method` to
+        them. `bind` returns the unary method to call for one request, for methods that depend on
+        headers.
         """
         self._bind = bind
         self._unary = {path.encode(): method for path, method in unary.items()}

@@ -19,7 +19,7 @@ class BodyBudget:
     """
 
     def __init__(self, limit: int, free: int) -> None:
-        """`limit` are the bytes of all bodies together, `free` those of each body that do not
+        """Set the limit of all bodies together in bytes; the first `free` bytes of each body do not
         count.
         """
         self._free = free
@@ -65,8 +65,8 @@ class Share:
         """The bytes that are taken; a negative number is the rest of the free ones."""
 
     def grow(self, size: int) -> bool:
-        """Take `size` more bytes for the body; return False, and take nothing, if the budget does
-        not have them.
+        """Take `size` more bytes for the body, of which those after the free ones count in the
+        budget; return False, and take nothing, if the budget does not have them.
         """
         more = max(0, self._size + size) - max(0, self._size)
         if more and not self._budget.take(more):

@@ -85,7 +85,9 @@ class HttpConnection(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
         bodies: BodyBudget | None = None,
     ) -> None:
-        """`bodies`: the bytes that bodies of all connections may take together."""
+        """Prepare a connection among `connections` that `application` answers. `bodies`: the budget
+        of the bodies of all connections, None for no limit.
+        """
         self.loop = loop
         self._connections = connections
         self._bodies = bodies

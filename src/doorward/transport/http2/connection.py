@@ -66,8 +66,9 @@ class Connection:
         on_expired: Callable[[Stream], None] | None = None,
         on_output: Callable[[], None] | None = None,
     ) -> None:
-        """`on_expired` is told each stream that is past its deadline. `on_output` is called when
-        something is written outside of `feed`, `expire` and `shutdown`.
+        """Begin a connection that waits for the client's preface. `on_expired` is told each stream
+        that is past its deadline. `on_output` is called when something is written outside of
+        `feed`, `expire` and `shutdown`.
         """
         self.limits = limits or Limits()
         self._ending = "serving"
@@ -439,7 +440,8 @@ class Connection:
             self._end_block(block.flags, stream_id, bytes(block))
 
     def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        """Open a stream for a complete header block, or handle it as trailers of an open one.
+        """Open a stream for a complete header block, or handle it as trailers of an open one;
+        ignore a stream above the last one that the final GOAWAY names.
 
         Raise StreamError for a malformed request or too many streams, Http2Error if the block
         cannot be decoded or the credit is used up; a header list over the limit is answered with
@@ -674,7 +676,9 @@ class Connection:
             )
 
     def _reset_for(self, stream_id: int, error: StreamError) -> None:
-        """Write RST_STREAM for an error and abort the stream's route, if it is open."""
+        """Write RST_STREAM for an error. If the stream is open, also abort its route; that costs
+        credit, and Http2Error is raised if it is used up.
+        """
         stream = self.streams.get(stream_id)
         if stream is None:
             self._sender.write_reset(stream_id, error.code)

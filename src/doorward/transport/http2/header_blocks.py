@@ -17,7 +17,7 @@ class PartialBlock:
     """A header block whose rest follows in CONTINUATION frames."""
 
     def __init__(self, limits: Limits, stream_id: int, flags: int, payload: bytes) -> None:
-        """`payload` is the first part; raise Http2Error if it is too large."""
+        """Begin a block with its first part, `payload`; raise Http2Error if it is too large."""
         self.stream_id = stream_id
         self.flags = flags
         self._most = limits.header_block_size

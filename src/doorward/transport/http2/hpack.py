@@ -64,7 +64,9 @@ class Decoder:
     __slots__ = ("_entries", "_limit", "_max_size", "_size", "revision")
 
     def __init__(self, max_size: int) -> None:
-        """`max_size` is the table size in bytes that we announced; the peer may make it smaller."""
+        """Begin with an empty table of at most `max_size` bytes, the size that we announced; the
+        peer may make it smaller.
+        """
         self._entries: list[Header] = []
         self._size = 0
         self._limit = max_size

@@ -77,8 +77,8 @@ class Stream:
     def __init__(
         self, sender: Sender, stream_id: int, route: Route, expected: int | None, window: int
     ) -> None:
-        """`expected` is the announced length of the body (None if unknown), `window` the bytes that
-        the client may send.
+        """Open a stream that `route` answers. `expected` is the announced length of the body (None
+        if unknown), `window` the bytes that the client may send.
         """
         self.sender = sender
         self.id = stream_id
