@@ -58,8 +58,8 @@ _VERB: Final = re.compile(r"(-)?([1-9][0-9]?)?(?:\.([0-9]))?([svdxf])", re.ASCII
 @lru_cache(maxsize=1024)
 def _compile(template: str) -> list[_Piece] | None:
     """Split a template of `sprintf` for `_quick`. None if it has verbs other than s, v, d, x and f
-    with a precision, flags other than `-`, or 4,096 characters: then `golang.sprintf` formats it.
-    Cached.
+    with a precision, flags other than `-`, or at least 4,096 characters: then `golang.sprintf`
+    formats it. Cached.
     """
     if len(template) >= 4096:
         return None

@@ -288,8 +288,8 @@ def _schema(text: str) -> Any:
 
 
 def _with_definitions(document: Any) -> Any:
-    """Return the document, in which the first extension of a type that the document does not define
-    has become that type's definition, as in OPA's library.
+    """Return a copy of the document in which the first extension of a type that the document does
+    not define is that type's definition, as in OPA's library.
     """
     import graphql  # loaded by now
 

@@ -226,7 +226,9 @@ def _text_matcher(glob: str) -> Callable[[str], bool] | None:
 
 
 def _class(token: _Token) -> str:
-    """Return the characters of a token as an RE2 class."""
+    """Return the characters of a token as part of an RE2 expression: a class in brackets, or `.`
+    for any.
+    """
     if token.ranges is None:
         return "."
     ranges = [f"{quote_for_class(low)}-{quote_for_class(high)}" for low, high in token.ranges]

@@ -91,8 +91,8 @@ def _refuse_description(node: Any) -> None:
 
 
 def unexpected_string(token: Any) -> str:
-    """Return the problem that OPA's library has with a string, a token of graphql-core, where none
-    may be.
+    """Return the message of OPA's library for a string, a token of graphql-core, at a position
+    where no string may be: `Unexpected String "x"`.
     """
     shown = f" {quote(token.value)}" if token.value else ""
     return f"Unexpected {token.kind.value}{shown}"

@@ -171,7 +171,7 @@ class _Exchange:
         """Build the request for a redirect to `url`. The headers Authorization, Cookie and
         Proxy-Authorization are left out for another scheme, host or port, and Host always; the TLS
         client certificate stays. 303, and 301 or 302 after POST, make it a GET (a HEAD stays one)
-        without a body. SendError if the host is not allowed.
+        without a body and its headers. SendError if the host is not allowed.
         """
         old, new = httpx.URL(request.url), httpx.URL(url)
         # A server that is allowed could otherwise send the decision point to any host.
@@ -206,7 +206,7 @@ class _Exchange:
         """
         request = self.request
         host = httpx.URL(url).host
-        _check_host(request, host)
+        _refuse_unusual_address(request, host)
         # Also where it is read otherwise than by who looked at the URL before.
         if request.allowed_hosts is not None and host.lower() not in request.allowed_hosts:
             raise SendError(f"{_request_text(request)}: unallowed host: {host}")
@@ -284,7 +284,7 @@ def _own_headers(request: HTTPRequest) -> list[tuple[str, str]]:
     return [pair for name, pair in named.items() if name not in _FRAMING]
 
 
-def _check_host(request: HTTPRequest, host: str) -> None:
+def _refuse_unusual_address(request: HTTPRequest, host: str) -> None:
     """Raise SendError for an IP address in an unusual spelling, such as `127.1` or `0x7f.1`:
     resolvers read these differently, and a policy that compares hosts as texts would not recognise
     them.

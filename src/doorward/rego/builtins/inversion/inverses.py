@@ -643,9 +643,10 @@ def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
 
 
 def _cut(text: str, between: Sequence[str], *, from_right: bool) -> list[str]:
-    """The parts of `text` between the literal texts in `between`: `_cut("a-b", ["", "-", ""],
-    from_right=False)` is ["a", "b"]. [] if the text does not begin and end with the outer ones, or
-    there are fewer than two. `from_right` looks for the literal texts from the end.
+    """Return the parts of `text` between the literal texts in `between`: `_cut("a-b", ["", "-",
+    ""], from_right=False)` is ["a", "b"]; where an inner literal text is empty, `text` is cut at a
+    space. [] if the text does not begin and end with the outer ones, or there are fewer than two.
+    `from_right` looks for the literal texts from the end.
     """
     first, *inner = between
     if not inner or not (text.startswith(first) and text.endswith(inner[-1])):
@@ -772,8 +773,8 @@ def invert_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_yaml_marshal(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return the value that the YAML text `want` means. BuiltinError if it is not YAML, LimitError
-    beyond the limits of `golang.yaml`.
+    """Return a list of the value that the YAML text `want` means. BuiltinError if it is not YAML,
+    LimitError beyond the limits of `golang.yaml`.
     """
     from doorward.rego.golang import yaml as go_yaml  # it brings a parser that few need
 
@@ -798,8 +799,8 @@ def invert_encode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return a URL query with the names and values of the object `want`, at most 256 names with 256
-    values each; values that are not strings are left out.
+    """Return a list of one URL query, with the names and values of the object `want`, at most 256
+    names with 256 values each; values that are not strings are left out.
     """
     pairs = [
         f"{go_url.query_escape(key)}={go_url.query_escape(value)}"
@@ -923,8 +924,8 @@ def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_time_format(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """The time in nanoseconds that the ISO text `want` means, in the form of the operand.
-    ValueError for another text.
+    """Return a list of the time in nanoseconds that the ISO text `want` means, in the form of the
+    operand. ValueError for another text.
     """
     from datetime import datetime  # few ask for it
 
@@ -971,7 +972,7 @@ def invert_valid_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uuid(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return a UUID of the version in the object `want`, or of version 4."""
+    """Return a list of one UUID, of the version in the object `want` or of version 4."""
     version = want.get("version")
     if type(version) is not int or not 0 <= version < 16:
         version = 4
@@ -1050,8 +1051,8 @@ def invert_verify_token(size: str) -> Inverse:
     """
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-        """The token signed again with the secret, or with another one if true is not wanted; []
-        for the secret.
+        """Return a list of the token signed again with the secret, or with another one if true is
+        not wanted; [] for the secret.
         """
         if i != 0:
             return []

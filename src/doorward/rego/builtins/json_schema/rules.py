@@ -160,14 +160,14 @@ class Match:
         merge or drop.
         """
         result = Result()
-        self.ask(schema, value, path, result)
+        self.add_violations(schema, value, path, result)
         return result
 
     def bound(self, result: Result) -> None:
         """Drop the errors of `result` beyond the `most` that are reported, in place."""
         del result.errors[self.most :]
 
-    def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
+    def add_violations(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
         """Match `value` with `schema`, add the violations to `result`, and count its points. After
         a wrong type no rule is applied. Checks the deadline.
         """
@@ -371,8 +371,8 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
     """Return the rule of `allOf`: every schema must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """`allOf`: add the errors of every schema that does not match, and if there was one, an
-        error for the keyword.
+        """Add the errors of every schema that does not match, and if there was one, an error for
+        the keyword.
         """
         wrong = False
         for schema in schemas:
@@ -428,7 +428,7 @@ def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
             if name not in value:
                 continue
             if isinstance(other, Schema):
-                match.ask(other, value, path, result)
+                match.add_violations(other, value, path, result)
                 continue
             for missing in other:
                 if missing not in value:
@@ -443,7 +443,7 @@ def each_item(schema: Schema) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         """Match every item with the schema."""
         for index, item in enumerate(value):
-            match.ask(schema, item, (path, str(index)), result)
+            match.add_violations(schema, item, (path, str(index)), result)
             match.bound(result)
 
     return rule
@@ -459,12 +459,12 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
         is one, are matched with `more`; if it is False, they are an error.
         """
         for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
-            match.ask(schema, item, (path, str(index)), result)
+            match.add_violations(schema, item, (path, str(index)), result)
         if not schemas or len(value) <= len(schemas):
             return
         if isinstance(more, Schema):
             for index in range(len(schemas), len(value)):
-                match.ask(more, value[index], (path, str(index)), result)
+                match.add_violations(more, value[index], (path, str(index)), result)
                 match.bound(result)
         elif not more:
             result.add("array_no_additional_items", path, "No additional items allowed on array")
@@ -536,13 +536,13 @@ def other_names(
             match.bound(result)
             fits = [schema for matches, schema in patterns if matches(name)]
             for schema in fits:
-                match.ask(schema, value[name], (path, name), result)
+                match.add_violations(schema, value[name], (path, name), result)
             if fits:
                 result.points += 1
             elif name in known:
                 pass
             elif isinstance(others, Schema):
-                match.ask(others, value[name], (path, name), result)
+                match.add_violations(others, value[name], (path, name), result)
             elif not others:
                 text = f"Additional property {name} is not allowed"
                 result.add("additional_property_not_allowed", path, text)
@@ -572,7 +572,7 @@ def properties(schemas: Mapping[str, Schema]) -> Rule:
         """Match the values whose names the object has."""
         for name, schema in schemas.items():
             if name in value:
-                match.ask(schema, value[name], (path, name), result)
+                match.add_violations(schema, value[name], (path, name), result)
 
     return rule
 

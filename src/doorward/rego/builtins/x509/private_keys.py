@@ -64,7 +64,7 @@ def load_private(block: pem.Block, *, any_form: bool = False) -> Any:
     try:
         if len(block.octets) > MAX_KEY:
             raise ValueError("too long")
-        form = _check_kind(read(block.octets).children())
+        form = _find_form(read(block.octets).children())
         if form != block.label and not any_form:
             raise ValueError("the private key does not have the form that its PEM label names")
         # The check of primality would take minutes at this size; `is_rsa_key` makes the cheap
@@ -77,7 +77,7 @@ def load_private(block: pem.Block, *, any_form: bool = False) -> Any:
     return key
 
 
-def _check_kind(parts: list[Element]) -> str:
+def _find_form(parts: list[Element]) -> str:
     """Return the label of the form whose elements these are. BuiltinError for an algorithm or curve
     that Go does not know; ValueError or IndexError for another form.
     """
