@@ -268,7 +268,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","Privileged":true}',
         JSON,
-        "body has a field outside of HostConfig that belongs in it",
+        "body has the field privileged outside of HostConfig: move it there",
     ),
     (
         "Binds at the top",
@@ -276,7 +276,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","binds":["/etc:/h"]}',
         JSON,
-        "body has a field outside of HostConfig that belongs in it",
+        "body has the field binds outside of HostConfig: move it there",
     ),
     (
         "Cpuset at the top",
@@ -284,7 +284,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","Cpuset":"0"}',
         JSON,
-        "body has a field outside of HostConfig that belongs in it",
+        "body has the field cpuset outside of HostConfig: move it there",
     ),
     (
         "second value",

@@ -89,8 +89,8 @@ def test_only_true_allows(result: Any, allow: bool, reason: str) -> None:
 
 
 def test_failing_policy_server_denies_and_can_be_told_to_allow() -> None:
-    pdp = Pdp(error=PdpError("policy server answered 500"))
-    assert answered(Plugin(pdp), call()) == (False, "policy server answered 500")
+    pdp = Pdp(error=PdpError("policy server answered with status 500"))
+    assert answered(Plugin(pdp), call()) == (False, "policy server answered with status 500")
     assert answered(Plugin(pdp, PluginOptions(allow_on_failure=True)), call())[0] is True
 
 

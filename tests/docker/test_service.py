@@ -319,7 +319,7 @@ def test_shipped_policies_are_copied_to_be_edited(tmp_path: Path) -> None:
     result = run("policies", str(folder))
     assert result.return_value == 0
     assert (folder / "data.json").exists()
-    assert "who may do what is in " in result.output
+    assert "defines who may do what" in result.output
     (folder / "data.json").write_text("{}")
     assert "exists already" in str(run("policies", str(folder)).exception)
     assert (folder / "data.json").read_text() == "{}"

@@ -94,7 +94,7 @@ class AuditLog:
             fd, torn = self._open()
         except AuditLogError as error:
             _log.error(
-                "Audit log cannot be reopened: lines still go to the old file",
+                "Audit log cannot be reopened: lines go to the old file until SIGHUP is sent again",
                 extra={"error": str(error)},
             )
             return
@@ -142,15 +142,19 @@ class AuditLog:
             try:
                 # One call for the whole line, which the kernel appends as one.
                 written = os.write(self._fd, line)
-            except OSError:
-                written = 0
+                reason = "the line was cut off"
+            except OSError as error:
+                written, reason = 0, describe_os_error(error)
             if written == len(line):
                 self._torn = False
                 return True
             self._torn = self._torn or written > 0
             self.lost += 1
             lost = self.lost
-        _log.error("Audit log line lost", extra={"lost": lost})
+        _log.error(
+            "Audit log line lost: check that its disk has room",
+            extra={"path": self._path, "error": reason, "lost": lost},
+        )
         return False
 
     def close(self) -> None:

@@ -102,7 +102,7 @@ _FIRST_INHERITED: Final = 3
 _HEADERS: Final = b"content-type: application/vnd.docker.plugins.v1.2+json\r\n"
 
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("docker-call", "a call failed: denied")
+_EDGE: Final = Edge("docker-call", "a call of the Docker daemon failed: denied")
 
 Begin: TypeAlias = Callable[[str, bytes], Response | Waiting]
 

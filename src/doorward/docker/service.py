@@ -58,7 +58,7 @@ SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, _ORPHA
 _BEATS: Final = 3
 """Signs of life in the time in which the watching process expects one."""
 
-_EDGE: Final = Edge("docker-watchdog", "giving a sign of life failed")
+_EDGE: Final = Edge("docker-watchdog", "the watchdog could not be notified")
 _log: Final = logging.getLogger(__name__)
 
 

@@ -53,9 +53,9 @@ def test_lists_and_pairs_are_documents() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("", "takes exactly one folder"),
-        ("a b", "takes exactly one folder"),
-        ("--secret id=x .", "an option of BuildKit, which makes many requests"),
+        ("", "needs exactly one folder"),
+        ("a b", "needs exactly one folder"),
+        ("--secret id=x .", "`--secret`: this is an option of BuildKit, which makes many requests"),
         ("--push .", "an option of BuildKit"),
         ("-o out .", "an option of BuildKit"),
         ("-f - .", "from standard input"),

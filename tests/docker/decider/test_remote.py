@@ -180,8 +180,8 @@ def test_undefined_decision_is_undefined(serve: Serve) -> None:
 
 
 BAD = [
-    (body(b"{}", "500 Bad"), "policy server answered 500"),
-    (body(b"{}", "404 None"), "policy server answered 404"),
+    (body(b"{}", "500 Bad"), "policy server answered with status 500"),
+    (body(b"{}", "404 None"), "policy server answered with status 404"),
     (body(b"", "302 Found", "Location: http://127.0.0.1/\r\n"), "with a redirect"),
     (body(b"<html>"), "is not JSON"),
     (body(b'{"result":true,"result":false}'), "is not JSON"),

@@ -132,10 +132,13 @@ REFUSED = [
     (b'{"x":{"a":1,"A":2}}', "ambiguous: body names a field of (unknown) twice"),
     (
         b'{"privileged":true}',
-        "ambiguous: body has a field outside of HostConfig that belongs in it",
+        "ambiguous: body has the field privileged outside of HostConfig: move it there",
     ),
-    (b'{"Memory":1}', "ambiguous: body has a field outside of HostConfig that belongs in it"),
-    (b'{"CPUSET":"0"}', "ambiguous: body has a field outside of HostConfig that belongs in it"),
+    (b'{"Memory":1}', "ambiguous: body has the field memory outside of HostConfig: move it there"),
+    (
+        b'{"CPUSET":"0"}',
+        "ambiguous: body has the field cpuset outside of HostConfig: move it there",
+    ),
     (b'{"Image":"a"}{}', "malformed: body is not one JSON value"),
     (b'{"Image":"a"', "malformed: body is not one JSON value"),
     (b"[]", "malformed: body field (whole) must be an object"),

@@ -45,7 +45,7 @@ def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]
     build = _Build()
     context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
     if len(context) != 1:
-        raise CommandError(f"`{command}` takes exactly one folder, after its options")
+        raise CommandError(f"`{command}` needs exactly one folder, after its options")
     documents = {name: json.dumps(value) for name, value in build.documents.items()}
     return {**build.query, **documents}
 
@@ -119,8 +119,8 @@ def _put_dockerfile(build: _Build, value: str) -> None:
     """
     if value == "-":
         raise CommandError(
-            "`-f -` is not supported: a Dockerfile from standard input gets a random "
-            "name, so name a file"
+            "a Dockerfile from standard input (`-`) is not supported, since docker sends it under "
+            "a random name: name a file"
         )
     build.query["dockerfile"] = value.removeprefix("./")
 
@@ -137,7 +137,7 @@ def _of_client(_build: _Build, _value: str) -> None:
 
 def _refuse_buildkit(_build: _Build, _value: str) -> None:
     """Raise CommandError: only BuildKit has this option, and it sends more than one request."""
-    raise CommandError(f"this build has an option of BuildKit, {MANY_REQUESTS}")
+    raise CommandError(f"this is an option of BuildKit, {MANY_REQUESTS}")
 
 
 VALUES: Final[Options] = {

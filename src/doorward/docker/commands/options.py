@@ -62,15 +62,23 @@ def read_options(
             if value not in _SWITCHED:
                 raise CommandError(f"`{name}` must be true or false, not `{value}`")
             if _SWITCHED[value]:
-                switches[name](state, "")
+                _set(switches, name, state, "")
             elif name in turned_off:
-                turned_off[name](state, "")
+                _set(turned_off, name, state, "")
         elif name in values:
             if not value and not equals:
                 if not left:
                     raise CommandError(f"`{name}` needs a value")
                 value = left.pop(0)
-            values[name](state, value)
+            _set(values, name, state, value)
         else:
-            raise CommandError(f"the option `{name}` of `{command}` is not supported")
+            raise CommandError(f"the option `{name}` of `{command}` is not supported: leave it out")
     return left
+
+
+def _set(setters: Options, name: str, state: Any, value: str) -> None:
+    """Set an option's value in `state`; the message of a CommandError begins with its name."""
+    try:
+        setters[name](state, value)
+    except CommandError as error:
+        raise CommandError(f"`{name}`: {error}") from None

@@ -217,9 +217,7 @@ def _of_client(_container: Container, _value: str) -> None:
 
 def _of_file(_container: Container, _value: str) -> None:
     """Refuse an option that reads a file, with a CommandError."""
-    raise CommandError(
-        "an option that reads a file is not supported: write the file's content into the command"
-    )
+    raise CommandError("a file of the client is not read here: write its content into the command")
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
@@ -244,7 +242,7 @@ def _columns(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text])
     except (csv.Error, ValueError):
-        raise CommandError(f"`{text}` must be one line of comma-separated fields") from None
+        raise CommandError(f"`{text}` is not one line of comma-separated fields") from None
     return row
 
 
@@ -271,7 +269,7 @@ def _mount(text: str) -> dict[str, Any]:
     mount: dict[str, Any] = {"Type": "volume"}
     for name, value in _fields(text):
         if name not in _MOUNT_FIELDS:
-            raise CommandError(f"the field `{name}` of `--mount` is not supported: leave it out")
+            raise CommandError(f"the field `{name}` is not supported: leave it out")
         _MOUNT_FIELDS[name](mount, value)
     return mount
 
@@ -312,7 +310,7 @@ def _read_boolean(text: str) -> bool:
     in any case. CommandError for other texts.
     """
     if text.lower() not in ("", "1", "true", "0", "false"):
-        raise CommandError(f"`{text}` must be true or false")
+        raise CommandError(f"`{text}` is neither true nor false")
     return text.lower() in ("", "1", "true")
 
 
@@ -360,7 +358,7 @@ def _port_range(text: str) -> range:
         raise CommandError(f"`{text}` is not a port: write it as 8000 or 8000-8005")
     ports = range(low, high + 1)
     if not 0 < len(ports) <= _MOST_PORTS:
-        raise CommandError(f"`{text}` is not a range of at most {_MOST_PORTS} ports")
+        raise CommandError(f"`{text}` is not a range of 1 to {_MOST_PORTS} ports")
     return ports
 
 
@@ -374,7 +372,7 @@ def _put_port(container: Container, value: str) -> None:
     """
     if "=" in value:
         raise CommandError(
-            "`-p` is only supported in the form HOST:CONTAINER, without names and `=`"
+            f"`{value}` has fields with names, which is not supported: write it as 8080:80"
         )
     numbers, _, protocol = value.partition("/")
     left, _, inner = numbers.rpartition(":")
@@ -382,7 +380,7 @@ def _put_port(container: Container, value: str) -> None:
     ports, outers = _port_range(inner), _port_range(outer) if outer else None
     if outers is not None and len(outers) != len(ports) and len(ports) > 1:
         raise CommandError(
-            f"`-p {value}` has host ports and container ports in ranges of different lengths"
+            f"`{value}` has host ports and container ports in ranges of different lengths"
         )
     bindings = container.host["PortBindings"]
     for index, port in enumerate(ports):
@@ -465,9 +463,11 @@ def _gpus(text: str) -> dict[str, Any]:
         if not equals:
             name, value = "count", column
         if name not in _GPU_FIELDS:
-            raise CommandError(f"the field `{name}` of `--gpus` is not known")
+            raise CommandError(
+                f"the field `{name}` is unknown: use one of {', '.join(sorted(_GPU_FIELDS))}"
+            )
         if name in names:
-            raise CommandError(f"`--gpus` may have the field `{name}` only once")
+            raise CommandError(f"the field `{name}` is repeated: write it once")
         names.add(name)
         member, read = _GPU_FIELDS[name]
         request[member] = read(value)
@@ -515,7 +515,7 @@ def _put_network(container: Container, value: str) -> None:
     """
     fields = dict(_fields(value)) if "=" in value else {"name": value}
     if set(fields) != {"name"}:
-        raise CommandError("`--network` is only supported with a name: leave its other fields out")
+        raise CommandError("only the field `name` is supported: leave the other fields out")
     container.networks.append(fields["name"])
 
 

@@ -344,7 +344,7 @@ def _read(status: int, content: bytes) -> Answer:
     if 300 <= status < 400:
         raise PdpError("policy server answered with a redirect, which is not followed")
     if status != 200:
-        raise PdpError(f"policy server answered {status}")
+        raise PdpError(f"policy server answered with status {status}")
     if len(content) > MAX_ANSWER:
         raise PdpError(f"policy server's answer is larger than {MAX_ANSWER} bytes")
     try:

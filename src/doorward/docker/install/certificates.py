@@ -99,7 +99,7 @@ def _issue(
     read, or if a file exists or cannot be written.
     """
     if not 1 <= days <= _AUTHORITY_DAYS:
-        raise CertificateError(f"a certificate must be for 1 to {_AUTHORITY_DAYS} days")
+        raise CertificateError(f"a certificate must be valid for 1 to {_AUTHORITY_DAYS} days")
     authority, authority_key = _read_authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     issuing = authority_key.public_key()
@@ -130,7 +130,8 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError for an encrypted key
         raise CertificateError(
-            f"the authority in {folder} cannot be read: a file is damaged, or its key is encrypted"
+            f"the authority in {folder} cannot be read: ca.pem or ca-key.pem is damaged, or the "
+            "key is encrypted; restore the files, or use another folder"
         ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(

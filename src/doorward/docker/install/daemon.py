@@ -210,7 +210,7 @@ class Daemon:
             return False
         raise DaemonError(
             f"a daemon answers at {self.socket}, but {self.pidfile} does not name its process: "
-            "use --pidfile"
+            "name its pidfile with --pidfile"
         )
 
     def arguments(self) -> list[str]:

@@ -94,7 +94,8 @@ def _process(installed: Installation) -> Iterator[Finding]:
         yield Finding(
             "fail",
             "dockerd was started with --authorization-plugin",
-            "a reload drops such plugins silently: move them into daemon.json and restart dockerd",
+            "move its plugins into daemon.json, since a reload silently drops those of the option, "
+            "and restart dockerd without it",
         )
     listeners = open_listeners(str(installed.daemon_json), daemon.arguments()[1:])
     if listeners:
@@ -157,7 +158,7 @@ def _config(installed: Installation) -> Iterator[Finding]:
         yield Finding(
             "warn",
             f"{path} names a plugin twice",
-            "dockerd asks it only once: remove one of the two",
+            "remove one of the two: dockerd asks a plugin only once",
         )
     if path.exists() and path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         yield Finding(
@@ -194,18 +195,19 @@ REACHED: Final = {
     Reach.OPEN: Finding(
         "fail",
         "OPEN: the daemon answered a request that did not reach the plugin",
-        "doorward docker install; `docker info` does not show which plugins are asked",
+        "run `doorward docker install`; a plugin in the list of `docker info` need not be asked",
     ),
     Reach.REFUSED: Finding(
         "fail",
         "LOCKED OUT: the daemon refused a request that did not reach the plugin",
-        "a plugin that daemon.json names before this one denies everything",
+        "one of the plugins that daemon.json names before this one denies every request: read "
+        "their logs",
     ),
     Reach.LOCKED_OUT: Finding(
         "fail",
         "LOCKED OUT: the daemon answers with an error or not at all, and the request "
         "did not reach the plugin",
-        "a plugin that daemon.json names does not answer, or refuses: start it, or "
+        "a plugin that daemon.json names does not answer, or refuses the request: start it, or "
         "remove its name from daemon.json and send SIGHUP to dockerd",
     ),
     Reach.NO_DAEMON: Finding("warn", "dockerd does not run: no request can be sent to it"),
@@ -232,7 +234,7 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
         yield Finding(
             "fail",
             f"BROKEN for {status.broken_for:.0f} s: {status.broken}",
-            "the previous policies and data decide until the files are fixed",
+            "fix the files; until then the previous policies and data decide",
         )
     for stopped in status.stopped:
         yield Finding("fail", stopped, "restart the plugin: it no longer sees changes of its files")
@@ -250,7 +252,9 @@ def state_findings(status: PluginStatus) -> Iterator[Finding]:
     if status.faults:
         faults = counted(status.faults, "internal error")
         yield Finding(
-            "warn", f"{faults} of the plugin; the request was denied each time", "see its log"
+            "warn",
+            f"{faults} in the plugin, each of which denied a request",
+            "read the plugin's log",
         )
 
 
@@ -274,7 +278,7 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
         yield Finding(
             "fail",
             f"a typical request is not decided: {reason}",
-            "all requests are denied until it is fixed",
+            "fix this first: until then all requests are denied",
         )
     else:
         yield Finding("ok", "a typical request is decided")
@@ -356,7 +360,7 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
                 yield Finding(
                     "warn",
                     f"{path} describes another plugin with the same name",
-                    "dockerd uses the plugin's socket and ignores this file: remove it",
+                    "remove this file: dockerd uses the plugin's socket and ignores the file",
                 )
     managed = Path("/run/docker/plugins")
     if managed.is_dir() and any(
@@ -365,7 +369,7 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
         yield Finding(
             "warn",
             "a managed plugin of Docker has the same name as this plugin",
-            "dockerd asks the managed one instead after its next reload: rename one of them",
+            "rename one of them: after its next reload dockerd asks the managed plugin instead",
         )
     if not (installed.systemd and has_systemd()):
         yield Finding(
@@ -378,9 +382,9 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
     if group:
         yield Finding(
             "warn",
-            "the policy sees members of the group docker as a local user without a "
-            f"name: {', '.join(group)}",
-            "to tell them apart, give them certificates (doorward docker cert)",
+            f"the policy cannot tell apart the members of the group docker ({', '.join(group)}): "
+            "each is a local user without a name",
+            "give them certificates (doorward docker cert)",
         )
 
 

@@ -172,15 +172,15 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
         try:
             _undo(installation, before, named=named)
         except DaemonError as other:
-            raise DaemonError(f"{error}; and not every change could be undone: {other}") from None
+            raise DaemonError(f"{error}; not every change could be undone: {other}") from None
         if running and installation.daemon.pid() is None:
             state = "has not been changed" if named else "has its earlier content again"
             raise DaemonError(
                 f"{error}; dockerd has ended, so start it again; {config.path} {state}"
             ) from None
-        state = "everything is as it was"
+        state = "all changes are undone"
         if named:
-            state = "the daemon's configuration is as it was; the new service runs"
+            state = "the daemon's configuration is unchanged, and the new service runs"
         raise DaemonError(f"{error}; {state}") from None
     say("a request to the daemon reached the plugin: it is in force")
 
@@ -203,8 +203,8 @@ def _alone(installation: Installation) -> Iterator[None]:
         yield
     except BlockingIOError:
         raise DaemonError(
-            "another run of doorward docker install or uninstall is at work: try again "
-            "when it has ended"
+            "another run of `doorward docker install` or `uninstall` has not ended yet: try again "
+            "later"
         ) from None
     finally:
         os.close(lock)
@@ -260,8 +260,8 @@ def _find_shipped(folder: Path) -> Sequence[str]:
         return [str(PACK)]
     if copies(folder):
         raise DaemonError(
-            f"{folder} has copies of the shipped policies of an earlier version: "
-            f"doorward docker upgrade {folder}"
+            f"{folder} has copies of the shipped policies of an earlier version: run `doorward "
+            f"docker upgrade {folder}`"
         )
     return with_shipped([str(folder)])
 
@@ -276,8 +276,8 @@ def _check_decides(installation: Installation, ask: Callable[[], str]) -> None:
             return
     where = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
     raise DaemonError(
-        f"{where}: no decision ({reason}), so everyone would be locked out: check the "
-        "path of the decision, or install it anyway with --undecided"
+        f"{where}: no decision on a typical request ({reason}), so everyone would be locked out: "
+        "fix that, or install the plugin anyway with --undecided"
     )
 
 
@@ -343,7 +343,7 @@ def copy_pack(folder: Path, say: Say, *, whole: bool = False) -> None:
             shutil.copy2(PACK / "data.json", folder)
     except OSError as error:
         raise DaemonError(f"{folder}: {describe_os_error(error)}") from None
-    say(f"who may do what is in {folder}/data.json")
+    say(f"{folder}/data.json defines who may do what: edit it")
 
 
 def _show_plan(installation: Installation, say: Say) -> None:
@@ -370,7 +370,7 @@ def _plan(installation: Installation, *, named: bool) -> Iterator[str]:
     detail of the step before. `named`: daemon.json names the plugin already.
     """
     decider = installation.url or ", ".join(installation.policies) or str(installation.pack_folder)
-    yield f"put usual requests to {decider}, and go on only if one is decided"
+    yield f"send typical requests to {decider}, and go on only if one is decided"
     if not installation.url and not installation.policies and not installation.pack_folder.exists():
         yield f"copy the shipped data to {installation.pack_folder}"
     yield from installation.supervisor.describe(installation.arguments)
@@ -401,7 +401,10 @@ def _start_service(installation: Installation, say: Say) -> None:
         except DaemonError:
             if not installation.may_be_undecided:
                 raise
-            say(f"WARNING: {ask()}: until that changes, every request is denied")
+            say(
+                f"WARNING: no decision on a typical request ({ask()}): until that changes, every "
+                "request is denied"
+            )
 
     installation.supervisor.start(installation.arguments, check)
     say(f"the plugin answers at {installation.listens}")
@@ -472,8 +475,8 @@ def _uninstall(installation: Installation, say: Say) -> None:
                 config.restore(before)
                 installation.daemon.reload()
             raise DaemonError(
-                "requests still reach the plugin, or dockerd does not answer: the plugin stays, "
-                "and the daemon's configuration too"
+                "the plugin cannot be uninstalled, and stays configured: requests still reach it, "
+                "or dockerd does not answer; dockerd's log (`journalctl -u docker`) says why"
             )
         say("no request reaches the plugin any more")
     # Only now: a daemon that still names a plugin which does not answer refuses everything.

@@ -323,7 +323,7 @@ def _systemctl(*arguments: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise DaemonError(
-            f"systemctl {arguments[0]}: did not end within {_SYSTEMCTL:g} s"
+            f"systemctl {arguments[0]}: did not end within {_SYSTEMCTL:g} s: try again"
         ) from None
     except OSError as error:
         raise DaemonError(f"systemctl {arguments[0]}: {_reason(error)}") from None

@@ -70,7 +70,9 @@ class Daemon:
             except BlockingIOError:
                 end.close()
                 if monotonic() > until:
-                    raise DaemonGoneError("the Docker daemon is too busy to be reached") from None
+                    raise DaemonGoneError(
+                        "the Docker daemon is too busy to be reached: try again later"
+                    ) from None
                 await asyncio.sleep(_PAUSE)
                 continue
             except OSError:

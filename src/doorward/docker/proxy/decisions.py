@@ -25,7 +25,9 @@ from doorward.transport.slow_calls import History
 
 __all__ = ["PluginDecisions"]
 
-_EDGE: Final = Edge("docker-proxy-decision", "a decision failed: denied")
+_EDGE: Final = Edge(
+    "docker-proxy-decision", "a decision on a request of the Docker proxy failed: denied"
+)
 
 LONG: Final = 64 * 1024
 """Bytes of a body from which on it is read by a thread: that takes milliseconds."""
@@ -34,7 +36,9 @@ LONG_THREADS: Final = 2
 LONG_WAITING: Final = 32
 """Long bodies that are read or wait; further ones are refused."""
 _FAULT: Final = Verdict(False, "internal error", "doorward:fault")
-_BUSY: Final = Verdict(False, "too many requests wait for a decision", "doorward:busy")
+_BUSY: Final = Verdict(
+    False, "too many requests wait for a decision: try again later", "doorward:busy"
+)
 
 
 class PluginDecisions:

@@ -87,7 +87,7 @@ class PinJudge:
             body = document["body"].encode()
             path = document["path"]
         except (KeyError, TypeError, AttributeError, ValueError):
-            return "its request cannot be read"
+            return "the request that is stored with the pin cannot be read"
         except PeerError as error:
             return str(error)
         headers = {"content-type": "application/json"}

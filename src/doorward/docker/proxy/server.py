@@ -46,7 +46,9 @@ from doorward.transport.slow_calls import History
 __all__ = ["Listener", "ProxyError", "ProxyServer"]
 
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("docker-proxy-peer", "a caller could not be found out: it has no name")
+_EDGE: Final = Edge(
+    "docker-proxy-peer", "the user of a connection could not be looked up: the request is refused"
+)
 
 CONNECTIONS: Final = 2048
 """Connections at the same time, with streams; further ones replace idle ones, or are refused."""

@@ -50,7 +50,7 @@ _ASKING: Final = 10.0
 _MOST_ANSWER: Final = 64 << 20
 _BEATS: Final = 3
 """Signs of life in the time in which the service manager expects one."""
-_EDGE: Final = Edge("docker-proxy-watchdog", "giving a sign of life failed")
+_EDGE: Final = Edge("docker-proxy-watchdog", "the watchdog could not be notified")
 _log: Final = logging.getLogger(__name__)
 
 

@@ -417,12 +417,12 @@ class _Reader:
         """
         if (number := parse_digits(reference)) is not None:
             if later or number >= len(self._stages) - 1:
-                self._refuse(f"stage {number} of --from must come before")
+                self._refuse(f"--from={number} does not name an earlier stage: stages count from 0")
         elif not _REFERENCE.fullmatch(reference):
-            self._refuse("--from does not name a stage or an image")
+            self._refuse("--from names neither a stage nor an image")
         elif later or reference not in self._stages[:-1]:
             if reference.lower() in self._stages:
-                self._refuse("--from names its own stage, or a stage in capitals")
+                self._refuse("--from does not name an earlier stage in small letters")
             self._images.add(reference)
 
     def _read_mount(self, value: str, *, later: bool) -> None:

@@ -89,12 +89,14 @@ class Watchdog:
                 return 0
             code = plugin.end()
             if code is None:
-                _log.error("The plugin does not end after SIGKILL: the watchdog gives it up")
+                _log.error("The plugin does not end after SIGKILL: the watchdog starts another one")
                 self._given_up.append(plugin)
             self._given_up = [each for each in self._given_up if not each.has_ended]
             self._bind_again()
             if not self._has_served:
-                _log.error("The plugin has never served: the watchdog ends too")
+                _log.error(
+                    "The plugin never became ready: the watchdog ends too; see the previous errors"
+                )
                 self._remove_name()
                 return code or 1
             pause = FIRST_PAUSE if plugin.rounds > LONG else min(pause * 2, LONGEST_PAUSE)
@@ -249,7 +251,7 @@ class _Plugin:
         if self._stopped >= STOPPED:
             return "it is stopped"
         if self._silent >= (SILENCE if self.is_ready else START):
-            return "it gives no sign of life"
+            return "it does not notify the watchdog any more"
         return ""
 
     @property

@@ -453,7 +453,7 @@ def _rename(
         if name is None:
             if fold(key) in struct.refused:
                 raise AmbiguousRequestError(
-                    "body has a field outside of HostConfig that belongs in it"
+                    f"body has the field {fold(key)} outside of HostConfig: move it there"
                 )
             check_loose(item, _at(path, "(unknown)"))
             unknown_here.append(key)
