@@ -49,7 +49,7 @@ __all__ = ["compare", "counts"]
 
 DEADLINE: Final = 5.0
 _CONFLICT: Final = "eval_conflict_error"
-_COLUMNS: Final = {
+_COLUMNS: Final[dict[str, Any]] = {
     "u": {"i": "number", "a": "number", "b": "text", "c": "boolean", "fi": "number"},
     "fs": {"i": "number", "l": "number", "s": "text"},
     "cs": {"i": "number", "n": "number", "t": "text", "ok": "boolean", "ui": "number"},
@@ -305,7 +305,7 @@ def _filter(
             _COLUMNS,
             "sqlite",
             relations=_RELATIONS,
-            nulls=question.nulls,  # type: ignore[arg-type]
+            nulls=question.nulls,
         )
     except (FilterError, EvalError):
         counts[f"filter {kind}: refused"] += 1

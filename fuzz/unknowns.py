@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from doorward.rego import CompileError, Engine, EvalError, from_python
 from fuzz.pools import Choices, Program, literal
@@ -74,7 +74,7 @@ class Question(Program):
     unknowns: tuple[str, ...] = ("input",)
     is_rows: bool = False
     """True where the inputs differ in the scalars of `input.u` alone, or in its related rows."""
-    nulls: str = "null"
+    nulls: Literal["null", "undefined"] = "null"
     """How a row has a column without a value: as null, or "undefined", without the column."""
     options: dict[str, Any] = field(default_factory=dict)
     """Of the partial evaluation, besides what is unknown."""
