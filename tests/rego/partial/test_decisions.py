@@ -50,7 +50,10 @@ def test_residuals_decide_as_the_query_does(part: int) -> None:
 
 
 def _compare(row: Row) -> int:
-    engine, partial = residual_of(row)
+    try:
+        engine, partial = residual_of(row)
+    except CompileError:
+        return 0  # the newest OPA refuses it, too: a row of `tests/differences/partial.toml`
     support = {f"support{n}.rego": text for n, text in enumerate(partial.support_texts)}
     both = engine.with_modules({**row["modules"], **support})
     imports = tuple(row.get("imports") or ())
