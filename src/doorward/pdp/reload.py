@@ -108,7 +108,9 @@ class _Polls:
         clock: Clock = SYSTEM_CLOCK,
         used: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`used` returns the processor time of this thread in seconds."""
+        """Prepare to poll the files every `interval` seconds; `known` is their signature at the
+        last read. `used` returns the processor time of this thread in seconds.
+        """
         self._files = files
         self._interval = interval
         self._clock = clock
@@ -252,7 +254,9 @@ class Watcher:
         stop: Stop | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`files` lists the files to poll every `interval` seconds. `read` builds the snapshot,
+        """Prepare a watch in a thread that `start` begins.
+
+        `files` lists the files to poll every `interval` seconds. `read` builds the snapshot,
         within the context manager `building`, and `replace` activates it, unless `read` does both.
         `on_reload` is called with True after a failure, and with False after a success.
 
@@ -324,7 +328,7 @@ class Watcher:
             text = f"{self._home.path}: the folder of the relative file names was deleted"
             self._fail(text, text, is_final=False)
             return True
-        with _brisk():
+        with _shorten_switch_interval():
             if self._polls.is_due() or self._is_retry_due():
                 with self._polls.reading():
                     self.reload()
@@ -470,7 +474,7 @@ class _Turns:
 
 
 @contextmanager
-def _brisk() -> Iterator[None]:
+def _shorten_switch_interval() -> Iterator[None]:
     """Context manager that shortens the interpreter's switch interval of this process, so that this
     thread gets its turn sooner while others compute.
 

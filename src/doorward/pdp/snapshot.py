@@ -187,7 +187,9 @@ class Snapshot:
         notes_answers: bool = False,
         before: Snapshot | None = None,
     ) -> None:
-        """`deadline`: seconds for each evaluation, None for no limit. `notes_answers`: decisions
+        """Take an engine and the contents, `loaded`, that it was built from.
+
+        `deadline`: seconds for each evaluation, None for no limit. `notes_answers`: decisions
         also return what built-ins that are not deterministic answered. `before`: an earlier
         snapshot, whose compiled queries are used again if it has the same policies and deadline.
         """

@@ -95,9 +95,9 @@ class Store:
         prepare: Callable[[Snapshot], object] = lambda _snapshot: None,
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot of new
-        policies before it is active. `building` is a context manager around their compilation and
-        `prepare`.
+        """Take over the changes of `pdp`, which decides by the snapshot of `loaded`. `prepare` is
+        called with each snapshot of new policies before it is active. `building` is a context
+        manager around their compilation and `prepare`.
         """
         self._pdp = pdp
         self._settings = settings or Settings()

@@ -89,7 +89,8 @@ class Api:
         tracer: Tracer | None = None,
         routes: Routes = ROUTES,
     ) -> None:
-        """`store` holds what clients may change; without it their changes affect only `pdp`.
+        """Serve the API of `pdp`. `store` holds what clients may change; without it their changes
+        affect only `pdp`.
         `read_only`: clients may change nothing, as in one of several processes. `console` answers
         below `/console`, `login` has the sessions of its browsers. `requests` logs a line for each
         answered request.

@@ -135,7 +135,9 @@ class _Asker:
     def __init__(
         self, pdp: PDP, options: Authzen, context: RequestContext | None, size: int
     ) -> None:
-        """`size` is the memory of the request's body in bytes, for the decision log."""
+        """Prepare to decide the evaluations of one request by the newest snapshot; `size` is the
+        memory of the request's body in bytes, for the decision log.
+        """
         self._pdp = pdp
         self._options = options
         self._snapshot = pdp.snapshot

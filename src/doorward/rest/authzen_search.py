@@ -161,7 +161,9 @@ class _Search:
         return results, len(candidates)
 
     def _permits(self, candidate: Value) -> bool | None:
-        """Return True if the policy permits the candidate; None if it failed."""
+        """Return True if the policy permits the candidate, False if not; None if the decision
+        failed.
+        """
         input: dict[Key, Value] = _copy(self._input)
         put(input, self._options.mapping[self._kind], candidate)
         decision = self._pdp.decide(

@@ -22,7 +22,7 @@ class Body:
     __slots__ = ("_authorized", "_is_authorized", "content_type", "text")
 
     def __init__(self, text: bytes, content_type: str = "") -> None:
-        """`text` is the decompressed body."""
+        """Take the decompressed body, `text`, and its content type; nothing is parsed yet."""
         self.text: Final = text
         self.content_type: Final = content_type
         self._authorized: Value | Undefined = UNDEFINED
@@ -34,9 +34,10 @@ class Body:
         return estimate_memory(self.text)
 
     def authorize(self) -> Value | Undefined:
-        """The body as the system policy sees it; the endpoint must use the same value afterwards.
+        """Return the value of the body for the system policy; `document`, `fields` and `input` use
+        the same value afterwards.
 
-        An empty body is UNDEFINED; raise `BadRequest` unless there is exactly one document.
+        UNDEFINED for an empty body; raise `BadRequest` unless there is exactly one document.
         """
         if self.text:
             self._authorized = whole_body(self.text, self.content_type)

@@ -106,8 +106,8 @@ def post_filter(
     accept: str,
     context: RequestContext | None = None,
 ) -> Response:
-    """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`;
-    if no row is permitted without `result`, or for several targets with an empty one.
+    """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`.
+    If no row is permitted, the response has no `result`, or for several targets an empty one.
 
     Logs the filter as a decision; an error response is not logged. `context` None logs no headers.
     """

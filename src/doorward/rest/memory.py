@@ -51,10 +51,11 @@ class Room:
         self.counted = 0
 
     async def take(self, size: int) -> None:
-        """Reserve `size` more bytes, waiting at most `WAIT` seconds for other requests to end.
+        """Reserve `size` more bytes, waiting at most `WAIT` seconds for other requests to end. A
+        request of at most `UNCOUNTED` bytes does not count.
 
-        Raise NoRoomError if they are not free by then. A request that needs more than the limit
-        gets its memory once it is alone.
+        Raise NoRoomError if the bytes are not free by then. A request that needs more than the
+        limit gets its memory once it is alone.
         """
         self._size += size
         if self._size <= UNCOUNTED:

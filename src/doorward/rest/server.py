@@ -114,8 +114,9 @@ class HttpServer:
         parts: Parts | None = None,
         owns_files: bool = True,
     ) -> None:
-        """`grace` are the seconds that open requests get in `close`. `owns_files`: socket files are
-        deleted in `close`, since no other process serves them.
+        """Prepare a server for listeners; `start` serves them. `grace` are the seconds that open
+        requests get in `close`. `owns_files`: socket files are deleted in `close`, since no other
+        process serves them.
         """
         self._listeners = tuple(listeners)
         self._server = LoopServer(

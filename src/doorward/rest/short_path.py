@@ -147,8 +147,8 @@ class ShortPath:
         observe(elapsed)
 
     def _route(self, target: bytes) -> _Route | None:
-        """Return the route of a target that is not remembered, and remember it; None if it is not
-        plain or not served.
+        """Return the route of a target that is not among the newer cached ones, and cache it; None
+        if the target is not plain or its document not served.
         """
         route = self._before.get(target)
         if route is None:

@@ -34,9 +34,9 @@ class Workers:
     """Threads for one kind of blocking work, so that other kinds need not wait for it."""
 
     def __init__(self, name: str, threads: int, *, deadline: float, stops: bool = True) -> None:
-        """`threads` limits the calls that run at once. `deadline`: the seconds of an evaluation;
-        the threads count as stuck only long after them. `stops`: work is cancelled when its client
-        leaves.
+        """Prepare worker threads; `threads` limits the calls that run at once. `deadline`: the
+        seconds of an evaluation; the threads count as stuck only long after them. `stops`: work is
+        cancelled when its client leaves.
         """
         self._stops = stops
         self.part = Part(name, within=STUCK_AFTER + 4 * deadline)
