@@ -121,7 +121,7 @@ class _Tree:
         self.left -= 1
         self._color(condition.expr.span, state)
         values = {
-            self._record.mask.text(label): self._record.shown(value, label)[:WIDEST]
+            self._record.mask.text(label): self._record.value_text(value, label)[:WIDEST]
             for label, value in self._record.values(condition).items()
         }
         below = self._record.attempts_of(condition)

@@ -211,8 +211,8 @@ def _mentions(text: str) -> bool:
 
 
 def _to_plain(text: str) -> str:
-    """Return `text` with escaped ASCII characters decoded, up to `_LAYERS` times, and blanks for
-    quotes and backslashes.
+    r"""Return `text` with escaped ASCII characters decoded, up to `_LAYERS` times, a line break for
+    `\n`, and blanks for quotes and backslashes.
     """
     # Bounded, since each layer may decode to another one.
     for _ in range(_LAYERS):

@@ -40,7 +40,7 @@ class Record:
     registry: Registry
     mask: Mask
 
-    def shown(self, value: Any, label: str = "") -> str:
+    def value_text(self, value: Any, label: str = "") -> str:
         """Return a value as Rego text of at most `MAX_WIDTH` characters, credentials masked;
         "undefined" for UNDEFINED, "undefined (reason)" for a failed call. `label` is the name or
         reference of the value, which may show that it is secret.
@@ -84,7 +84,7 @@ class Record:
     def notes(self) -> list[str]:
         """Return the messages of `trace`, each with its position."""
         return [
-            f"{span}: note {self.shown(value_of(term, sample, self.registry))}"
+            f"{span}: note {self.value_text(value_of(term, sample, self.registry))}"
             for span, sample, term in self.recorder.notes
         ]
 

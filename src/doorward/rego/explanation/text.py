@@ -30,7 +30,7 @@ def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool)
     for attempt in record.recorder.top:
         lines += tree.attempt(attempt, 0)
     if not lines:
-        lines.append(f"{record.query} is {record.shown(answer)}: no rule was evaluated for it")
+        lines.append(f"{record.query} is {record.value_text(answer)}: no rule was evaluated for it")
     if not record.recorder.is_whole:
         lines.append("(later evaluations are left out: the limit of the recording was reached)")
     return "\n".join(lines)
@@ -58,7 +58,7 @@ class _Tree:
         if depth >= MAX_DEPTH or again:
             return
         definitions = [tried for tried in attempt.tried.values() if not tried.rule.default]
-        visible = definitions if self.full else _telling(definitions)
+        visible = definitions if self.full else _definitions_to_show(definitions)
         for tried in visible:
             yield from self._attempt_lines(tried, depth + 1)
         if len(visible) < len(definitions):
@@ -68,10 +68,10 @@ class _Tree:
     def _answer(self, attempt: Attempt) -> str:
         """Return a rule's name with its operands and answer."""
         labels = self.record.parameters(attempt)
-        operands = ", ".join(map(self.record.shown, attempt.operands, labels))
+        operands = ", ".join(map(self.record.value_text, attempt.operands, labels))
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
         by_default = any(t.rule.default and t.succeeded for t in attempt.tried.values())
-        value = self.record.shown(attempt.answer, attempt.name)
+        value = self.record.value_text(attempt.answer, attempt.name)
         return f"{name} is {value}{', its default' if by_default else ''}"
 
     def _attempt_lines(self, tried: Tried, depth: int) -> Iterator[str]:
@@ -113,7 +113,7 @@ class _Tree:
                 continue  # the answer of the rule below; or what "does not hold" says already
             if value is UNDEFINED and label in answered:
                 continue
-            yield f"{lead}  {self.record.mask.text(label)}: {self.record.shown(value, label)}"
+            yield f"{lead}  {self.record.mask.text(label)}: {self.record.value_text(value, label)}"
         if isinstance(step.expr.term, Every):
             for inner in step.inner.values():
                 if inner.failure is not None:
@@ -132,7 +132,9 @@ class _Tree:
 
 
 def _verdict(step: Step) -> str:
-    """Return a phrase that says how a condition failed, such as "does not hold"."""
+    """Return a phrase about a condition at which a definition ended: "does not hold", or if it
+    holds, that the value of the rule is undefined.
+    """
     if step.succeeded and step.failure is None:
         # Its head has no value, or its parameters do not fit.
         return "holds, but the value of the rule is undefined"
@@ -141,7 +143,7 @@ def _verdict(step: Step) -> str:
     return "does not hold"
 
 
-def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
+def _definitions_to_show(tried: Sequence[Tried]) -> Sequence[Tried]:
     """Return the definitions to show, in the order of the policy: all, or of more than `MAX_TRIED`
     those that held or got furthest.
     """

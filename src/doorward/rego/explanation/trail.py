@@ -60,7 +60,7 @@ def trail_of(recorder: Recorder) -> Trail:
         if len(answered) >= MAX_LOCATIONS:
             break
     refusals = [each for each in recorder.top if is_refusal(each.answer)]
-    failed = dict.fromkeys(location for each in refusals for location in _fail(each, 0))
+    failed = dict.fromkeys(location for each in refusals for location in _failures(each, 0))
     return Trail(tuple(answered), tuple(failed)[:MAX_LOCATIONS])
 
 
@@ -83,7 +83,7 @@ def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterat
             yield from _locations_of_answers(tried.attempts, seen)
 
 
-def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
+def _failures(attempt: Attempt, depth: int) -> Iterator[Location]:
     """Yield the conditions at which the definitions that got furthest failed. If a condition read
     rules that refused, yield theirs instead, down to `MAX_LOCATIONS` levels.
     """
@@ -94,7 +94,7 @@ def _fail(attempt: Attempt, depth: int) -> Iterator[Location]:
         if step is None or len(each.steps) < furthest:
             continue
         refusals = [inner for inner in step.attempts if is_refusal(inner.answer)]
-        below = [location for inner in refusals for location in _fail(inner, depth + 1)]
+        below = [location for inner in refusals for location in _failures(inner, depth + 1)]
         if below and depth < MAX_LOCATIONS:
             yield from below
         else:

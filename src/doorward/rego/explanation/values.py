@@ -239,15 +239,15 @@ class _Reader:
         """Return the document at a path below `data`, UNDEFINED if it is missing. _UNKNOWN if the
         evaluation did not compute it, or if rules define documents below it.
         """
-        node, base = self._compute(self.evaluation.root, self.evaluation.data)
+        node, base = self._enter_document(self.evaluation.root, self.evaluation.data)
         for key in keys:
             if base is _UNKNOWN:
                 return base
             inner = node.children.get(to_key(key)) if node is not None else None
-            node, base = self._compute(inner, lookup(base, key))
+            node, base = self._enter_document(inner, lookup(base, key))
         return base if node is None else _UNKNOWN
 
-    def _compute(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
+    def _enter_document(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
         """Return the node and base data from which a path goes on. If rules define the document
         itself, the node is None and the data is their cached answer, merged with base data;
         _UNKNOWN if they were not evaluated.

@@ -514,7 +514,7 @@ class _Reader:
                 self.minute = self.within("minute", 0, 59, fixed=element == "04")
             case "5" | "05":
                 self.second = self.within("second", 0, 59, fixed=element == "05")
-                self.unasked_fraction(following)
+                self.extra_fraction(following)
             case "PM" | "pm":
                 self.read_half(element)
             case "MST":
@@ -531,7 +531,7 @@ class _Reader:
             raise _BadValueError
         self.half = half.upper()
 
-    def unasked_fraction(self, following: tuple[str, str]) -> None:
+    def extra_fraction(self, following: tuple[str, str]) -> None:
         """Read a fraction of a second after the seconds although the layout has none there, as Go
         does; nothing if the value has none, or if the layout's next element is a fraction.
         """

@@ -58,7 +58,7 @@ class _Spec:
             return text + " " * missing
         return ("0" if self.zero and zeros else " ") * missing + text
 
-    def mean_verb(self, verb: str) -> None:
+    def apply_verb(self, verb: str) -> None:
         """Move `#` and `+` to `sharp_v` and `plus_v` if the verb is `v` or `w`; does nothing for
         others.
         """
@@ -140,7 +140,7 @@ def _plain_template(template: str) -> _Template | None:
             width=int(width) if width else None,
             precision=None if precision is None else int(precision or 0),
         )
-        spec.mean_verb(verb)
+        spec.apply_verb(verb)
         result.verbs.append((verb, spec, piece[match.end() :]))
     return result
 
@@ -229,7 +229,7 @@ class _Printer:
 
     def print(self, verb: str, spec: _Spec) -> None:
         """Append the next argument, formatted by the verb, and go on to the one after it."""
-        spec.mean_verb(verb)
+        spec.apply_verb(verb)
         self.put(_print(self.arguments[self.next], verb, spec))
         self.next += 1
 

@@ -219,7 +219,9 @@ def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Dia
 
 
 def _path(rule: Rule) -> tuple[Term, ...]:
-    """Return the head of a rule's name and the operands before the first one with a variable."""
+    """Return the path of a rule's name as terms: the variable with which it starts, and the
+    operands before the first one with a variable.
+    """
     path: list[Term] = [rule.head.ref.head]
     for arg in rule.head.ref.args:
         if any(isinstance(node, Var) for node in walk(arg)):

@@ -148,9 +148,10 @@ class Layout:
         self.beside = at[-1]
 
     def closing_row(self, span: Span, pair: str, skip: str = "") -> int:
-        """Return the row of the bracket that closes the first one of `pair` in the span's text, as
-        the function of this name does; -1 also, without a search, if no waiting comment is above or
-        in the last row of the span, since only comments need the row.
+        """Return the row of the bracket that closes the first one of `pair` in the span's text,
+        after the pair `skip` if that is given; -1 if there is none. -1 also, without a search, if
+        no waiting comment is above or in the last row of the span, since only comments need the
+        row.
         """
         if not self.comments or self.comments[0].span.row > span.row + span.text.count("\n"):
             return -1

@@ -74,7 +74,9 @@ def pairs_in_order(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]
 
 
 def _first_by_rank(items: Sequence[Term]) -> dict[Any, Term]:
-    """Return the members of a set by their sort keys, in the order of the text."""
+    """Return the members of a set by their sort keys, in the order of the text; of equal members
+    the first.
+    """
     firsts: dict[Any, Term] = {}
     for item in items:
         firsts.setdefault(rank(item), item)

@@ -61,8 +61,8 @@ def _name(term: Term) -> str:
 
 
 def _shadowing_heads(rule: Rule) -> Iterator[Diagnostic]:
-    """Yield an error if the rule, and one for each of its parameters that, is named `input` or
-    `data`. Parameters of `else` branches are those of the rule.
+    """Yield an error if the rule is named `input` or `data`, and one for each parameter that has
+    such a variable. Parameters of `else` branches are those of the rule.
     """
     name = _name(rule.head.ref.head)
     if name in ROOTS:
@@ -76,13 +76,13 @@ def _shadowing_heads(rule: Rule) -> Iterator[Diagnostic]:
 
 def _shadowing_assignments(expr: Expr) -> Iterator[Diagnostic]:
     """Yield an error if an expression assigns a variable named `input` or `data` by `:=`."""
-    target = _assign(expr)
+    target = _assigned_name(expr)
     if target in ROOTS:
         message = f"variables must not shadow {target} (use a different variable name)"
         yield _error(message, expr.span)
 
 
-def _assign(expr: Expr) -> str:
+def _assigned_name(expr: Expr) -> str:
     """Return the name of the variable that an expression assigns with `:=`; "" for other
     expressions and for patterns.
     """

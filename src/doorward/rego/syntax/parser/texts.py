@@ -76,7 +76,7 @@ def parse_module(
     invalid. METADATA comments are parsed, and refused if invalid, only with `annotations`.
     `builtins` are names that a function without value and body, `f(x)`, must not have.
     """
-    with _depth_guarded():
+    with _report_depth():
         cursor = Cursor(source, v0=v0, builtins=builtins)
         statements = Statements(cursor)
         while cursor.kind != EOF and statements.parse_statement():
@@ -88,10 +88,10 @@ def parse_module(
 
             notes, faults = read_annotations(comments, parse_term)
             cursor.errors.extend(faults)
-        _stop(cursor.errors, source, statements.start)
+        _raise_errors(cursor.errors, source, statements.start)
         if statements.is_empty:
-            _stop([_no_statement(source)], source)
-        _stop(statements.late_errors(), source, statements.start)
+            _raise_errors([_no_statement(source)], source)
+        _raise_errors(statements.late_errors(), source, statements.start)
         # The parsers of terms know each other, so that only the collector would free the tokens.
         cursor.lexer.forget_tokens()
         return _module(statements, comments, notes)
@@ -163,13 +163,13 @@ def parse_query(source: Source, *, v0: bool = False, imports: Iterable[Import] =
     name (`future.keywords.and`) are keywords in it. ParseError if it is invalid or has more than
     `MAX_QUERY_LINKS` operators in a row.
     """
-    with _depth_guarded():
+    with _report_depth():
         cursor = Cursor(source, v0=v0, max_links=MAX_QUERY_LINKS)
         _use_imports(cursor, imports)
         exprs, other = parse_query_text(cursor)
-        _stop(cursor.errors, source)
+        _raise_errors(cursor.errors, source)
         if other:
-            _stop([Diagnostic("", f"expected body but got *ast.{other}")], source)
+            _raise_errors([Diagnostic("", f"expected body but got *ast.{other}")], source)
         return exprs
 
 
@@ -185,16 +185,16 @@ def parse_import(source: Source, *, v0: bool = False) -> Import:
     """Parse the text of an import, `import data.a as b`; ParseError for other texts, and for an
     unknown keyword or version of Rego.
     """
-    with _depth_guarded():
+    with _report_depth():
         cursor = Cursor(source, v0=v0)
         imported = parse_import_statement(cursor, Grammar(cursor).terms)
         # None without an error means only that no import begins here.
         if (imported is None or cursor.kind != EOF) and not cursor.errors:
             cursor.illegal("expected import")
-        _stop(cursor.errors, source)
+        _raise_errors(cursor.errors, source)
         assert imported is not None, "without an error there is one"
         use_import(cursor, imported)
-        _stop(cursor.errors, source)
+        _raise_errors(cursor.errors, source)
         return imported
 
 
@@ -214,7 +214,7 @@ def parse_term(source: Source | str) -> Term:
 
 
 @contextmanager
-def _depth_guarded() -> Iterator[None]:
+def _report_depth() -> Iterator[None]:
     """Return a context manager that turns TooDeep and RecursionError in its body into
     ParseError.
     """
@@ -242,7 +242,7 @@ def _module(
         positions: list[Package | Import | Rule] = [*packages, *imports, *rules]
         positions.sort(key=lambda s: s.span.start)
         notes, rules, faults = annotate(notes, positions, rules)
-        _stop(faults, cursor.source, statements.start)
+        _raise_errors(faults, cursor.source, statements.start)
     return Module(
         packages[0],
         tuple(imports),
@@ -269,7 +269,7 @@ def _explain(
     return add_hints(source, errors, statement)
 
 
-def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
+def _raise_errors(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
     """Raise ParseError with hints if there are `errors`, at most `MAX_ERRORS`; otherwise do
     nothing. Brackets before the offset `statement` count as balanced.
     """
