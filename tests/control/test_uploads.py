@@ -538,6 +538,21 @@ def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:
     none.close()
 
 
+def test_a_file_that_cannot_be_rotated_takes_lines_that_fit(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = LogFile(FileOptions(str(path), max_bytes=10, keep=1))
+    file.write([b"aaaa"])
+    (tmp_path / "log.1").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        file.write([b"b" * 7])
+    file.write([b"c"])
+    assert path.read_bytes() == b"aaaa\nc\n"
+    (tmp_path / "log.1").rmdir()
+    file.write([b"d" * 7])
+    assert path.read_bytes() == b"ddddddd\n"
+    file.close()
+
+
 def test_a_file_goes_on_in_a_new_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "log"
     options = FileOptions(str(path), max_bytes=40, keep=1)

@@ -131,11 +131,11 @@ class Console:
         data: Any = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        """`process` has the decisions of this process, None for a playground alone; `peers` are the
-        other workers. `log` returns the files of the decision log, the newest first; None: there is
-        none. `files` and `data` are the first content of the playground; None: the policies in
-        force. `hosts`: host names that the console may have, besides addresses and names without a
-        dot.
+        """Take what the console shows: `process` has the decisions of this process, None for a
+        playground alone; `peers` are the other workers. `log` returns the files of the decision
+        log, the newest first; None: there is none. `files` and `data` are the first content of the
+        playground; None: the policies in force. `hosts`: host names that the console may have,
+        besides addresses and names without a dot.
         """
         self._is_alone = process is None
         self._process = process or Process(None, None, None)

@@ -33,7 +33,9 @@ class AuditTail:
     """
 
     def __init__(self, path: str, *, start: int = 0) -> None:
-        """`start`: the number before the first line, as of a `Ring`."""
+        """Begin to read the audit log at `path`; `start` is the number before that of the first
+        line, as of a `Ring`.
+        """
         self._path = path
         self._place: tuple[int, int] | None = None
         self._offset = 0

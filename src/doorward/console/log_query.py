@@ -156,7 +156,7 @@ class Search:
     """One search of the log. `stop` may be called from another thread meanwhile."""
 
     def __init__(self, files: Callable[[], list[str]]) -> None:
-        """`files` are those of the log, the newest first."""
+        """Prepare one search; `files` returns the files of the log, the newest first."""
         self._files = files
         self._connection: Any = None
         self._lock = threading.Lock()

@@ -87,8 +87,9 @@ class OidcLogin:
         clock: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`engine` returns the policies and data in force, with the issuer's keys. `clock` and
-        `transport` replace the time and the network in tests.
+        """Prepare logins at `issuer`, which the console calls `name`. `engine` returns the policies
+        and data in force, with the issuer's keys. `clock` and `transport` replace the time and the
+        network in tests.
         """
         self.name = name
         self._issuer = issuer

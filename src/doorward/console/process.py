@@ -43,8 +43,9 @@ class Process:
         docker: AuditTail | None = None,
         status: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """`number`: that of this worker, 0 if it is the only one. `status` returns the document of
-        the status API.
+        """Take the parts of this process that the console shows, None for each that it lacks.
+        `number`: that of this worker, 0 if it is the only one. `status` returns the document of the
+        status API.
         """
         self.pdp = pdp
         self.ring = ring

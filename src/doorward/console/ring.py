@@ -93,8 +93,8 @@ class Ring:
     """The last decisions, numbered in the order in which they came; thread-safe."""
 
     def __init__(self, decisions: int = DECISIONS, limit: int = BYTES, *, start: int = 0) -> None:
-        """At most `decisions` are kept, whose inputs and results take at most `limit` bytes.
-        `start`: the number before the first. In a process that is started again it must be larger
+        """Keep at most `decisions`, whose inputs and results take at most `limit` bytes. `start`:
+        the number before the first. In a process that is started again it must be larger
         than any number of the one before, since pages continue from the number that they have.
         """
         self._entries: deque[Entry] = deque()

@@ -354,16 +354,16 @@ class _Session:
     def __init__(self, source: AwsSource, fetch: Fetch) -> None:
         self._source = source
         self._fetch = fetch
-        self._read_sign_on: _SignedOn | None = None
+        self._signed_on: _SignedOn | None = None
 
     def keys(self) -> _Keys:
         """Fetch keys from the SSO portal, after renewing the token if it has expired; return them
         with the seconds for which they are cached. CredentialsError if that fails.
         """
-        session = self._read_sign_on or _read_sign_on(self._source)
+        session = self._signed_on or _read_sign_on(self._source)
         if session.until <= time.time():
             session = self._renew(session)
-        self._read_sign_on = session
+        self._signed_on = session
         query = urlencode({"account_id": session.account, "role_name": session.role})
         url = f"https://portal.sso.{session.region}.amazonaws.com/federation/credentials?{query}"
         # OPA sends a bearer's token; the service documents a header of its own.

@@ -118,7 +118,9 @@ class Bundles:
         on_change: Callable[[Statuses], object] = lambda _statuses: None,
         runner: Runner | None = None,
     ) -> None:
-        """`saved`: where bundles with `persist` are stored; None: nowhere. `on_change` is called
+        """Prepare to download bundles into `store`; `configure` names them.
+
+        `saved`: where bundles with `persist` are stored; None: nowhere. `on_change` is called
         after each attempt with the statuses of all bundles. `runner` runs the polling, by default a
         thread for each bundle.
         """

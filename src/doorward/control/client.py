@@ -70,8 +70,8 @@ class ServiceClient:
         transport: httpx.BaseTransport | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """`transport`: in place of the network, for tests. `tracer`: makes a span of each request;
-        None: no tracing.
+        """Prepare requests to a service; nothing is connected yet. `transport`: in place of the
+        network, for tests. `tracer`: makes a span of each request; None: no tracing.
         """
         self.service = service
         self._tracer = tracer

@@ -54,8 +54,8 @@ class Discovery:
         on_change: Callable[[BundleStatus], object] = lambda _status: None,
         runner: Runner | None = None,
     ) -> None:
-        """`apply` applies a document, and raises ConfigError if that is impossible. `on_change` is
-        called with each new status.
+        """Prepare to download the configuration; `start` begins. `apply` applies a document, and
+        raises ConfigError if that is impossible. `on_change` is called with each new status.
         """
         self.options = options
         self._apply = apply

@@ -72,7 +72,6 @@ class LogFile:
         oldest is overwritten; if none is to be kept, the file is deleted.
         """
         path, keep = self._options.path, self._options.keep
-        self._file.close()
         # From the oldest on, so that each file has moved before another takes its name.
         for number in range(keep, 1, -1):
             with contextlib.suppress(FileNotFoundError):
@@ -81,6 +80,8 @@ class LogFile:
             os.replace(path, f"{path}.1")
         else:
             os.unlink(path)
+        # Not before the file is moved: if that fails, lines that fit still go to it.
+        self._file.close()
         self._open()
 
     def close(self) -> None:

@@ -95,7 +95,10 @@ class ControlPlane:
         runner: Runner | None = None,
         client_for: Callable[[Service], Client] | None = None,
     ) -> None:
-        """`prepare` prepares other parts for each configuration after the first; `on_bundles` is
+        """Prepare what `config` names: services, bundles, discovery and status reports; `start`
+        begins.
+
+        `prepare` prepares other parts for each configuration after the first; `on_bundles` is
         called with the statuses at each report for Prometheus. `transport`: in place of the
         network, for tests. `tracer`: makes a span of each request. `runner`: runs the parts, by
         default in threads. `client_for` makes the client of a service.

@@ -62,8 +62,9 @@ class StatusReporter:
         on_report: Callable[[Mapping[str, BundleStatus]], object] = lambda _statuses: None,
         runner: Runner | None = None,
     ) -> None:
-        """`plugins` returns the state of each plugin; `metrics` the metrics of this process, by
-        system. `on_report` is called with the bundles at each report if Prometheus is configured.
+        """Prepare reports of the status; `configure` says where they go. `plugins` returns the
+        state of each plugin; `metrics` the metrics of this process, by system. `on_report` is
+        called with the bundles at each report if Prometheus is configured.
         """
         self._plugins = plugins
         self._metrics = metrics

@@ -55,9 +55,10 @@ class Uploads:
         parts: Parts | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`on_lost` is called with a reason and a number of lost events; `on_status` with the
-        outcome of each attempt, {} after a success. SpoolError if the folder of the spool cannot be
-        used.
+        """Prepare uploads to the service of `client`; `start` begins them.
+
+        `on_lost` is called with a reason and a number of lost events; `on_status` with the outcome
+        of each attempt, {} after a success. SpoolError if the folder of the spool cannot be used.
         """
         self.options = options
         self._clock = clock

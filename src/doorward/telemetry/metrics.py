@@ -75,7 +75,9 @@ class Metrics:
     """All metrics of one server."""
 
     def __init__(self, version: str, buckets: Sequence[float] = HTTP_BUCKETS) -> None:
-        """`buckets` are those of the histogram of request durations, in seconds."""
+        """Register the metrics of a process of this version; `buckets` are those of the histogram
+        of request durations, in seconds.
+        """
         self.of_workers = ""
         """The text of the metrics of all workers, from the parent; empty in a single process."""
         self.registry = CollectorRegistry()
