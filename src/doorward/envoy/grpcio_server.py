@@ -55,7 +55,7 @@ CROWDED: Final = RECEIVERS // 2
 """Above this number of calls without a message, `CROWDED_TIMEOUT` replaces `RECEIVE_TIMEOUT`."""
 CROWDED_TIMEOUT: Final = 0.1
 
-_SILENT: Final = Edge("silent-streams", "ending silent streams failed")
+_SILENT: Final = Edge("silent-streams", "the streams of silent clients could not be ended")
 _log: Final = logging.getLogger(__name__)
 
 

@@ -580,7 +580,9 @@ def test_bad_responses_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> 
     for _ in range(50):
         calls.respond(b"{")
     assert 0 < len(caplog.records) < 50
-    assert {each.message for each in caplog.records} == {"A response was not let through"}
+    assert {each.message for each in caplog.records} == {
+        "A response was denied, because it could not be decided or filtered"
+    }
 
 
 def test_a_logged_body_counts_against_the_memory_of_the_log() -> None:

@@ -51,11 +51,14 @@ def test_rules_come_into_force_and_go(
 ) -> None:
     by = ("--backend", back_end)
     assert inside.doorward(*arguments, *by, "--verify", check=False).returncode == 1
-    assert inside.doorward(*arguments, *by).stdout == f"in force ({back_end})\n"
+    assert inside.doorward(*arguments, *by).stdout == f"the redirection is in force ({back_end})\n"
     verified = inside.doorward(*arguments, *by, "--verify")
     assert (verified.stdout, verified.stderr) == ("", "")
     before = rules(inside)
-    assert inside.doorward(*arguments, *by).stdout == f"in force already ({back_end})\n"
+    assert (
+        inside.doorward(*arguments, *by).stdout
+        == f"the redirection is in force already ({back_end})\n"
+    )
     assert rules(inside) == before
     assert "removed" in inside.doorward("envoy", "redirect", "--remove").stdout
     assert "doorward" not in rules(inside).lower()
@@ -103,7 +106,7 @@ def test_damaged_chains_are_seen_and_repaired(
     seen = inside.doorward(*EVERYTHING, *by, "--verify", check=False)
     assert seen.returncode == 1
     assert variant in seen.stderr
-    assert inside.doorward(*EVERYTHING, *by).stdout.startswith("in force (")
+    assert inside.doorward(*EVERYTHING, *by).stdout.startswith("the redirection is in force (")
     inside.doorward(*EVERYTHING, *by, "--verify")
     inside.doorward("envoy", "redirect", "--remove")
     assert "DOORWARD" not in rules(inside)
@@ -130,7 +133,7 @@ def test_a_damaged_table_is_seen_and_repaired(inside: Namespace, damage: str, sa
     seen = inside.doorward(*EVERYTHING, "--backend", "nft", "--verify", check=False)
     assert seen.returncode == 1
     assert said in seen.stderr
-    assert inside.doorward(*EVERYTHING).stdout == "in force (nft)\n"
+    assert inside.doorward(*EVERYTHING).stdout == "the redirection is in force (nft)\n"
     inside.doorward(*EVERYTHING, "--verify")
 
 
@@ -175,9 +178,9 @@ def test_who_stays_repairs_and_ends_when_told(inside: Namespace) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as staying:
         try:
             assert staying.stdout is not None
-            assert staying.stdout.readline() == "in force (nft)\n"
+            assert staying.stdout.readline() == "the redirection is in force (nft)\n"
             inside.run("nft", "flush ruleset")
-            assert staying.stdout.readline() == "in force (nft)\n"
+            assert staying.stdout.readline() == "the redirection is in force (nft)\n"
         finally:
             staying.terminate()
         assert staying.wait(PATIENCE) == 0
@@ -247,7 +250,7 @@ def test_a_rule_that_ends_connection_tracking_is_reported(
         pytest.skip(f"this kernel has no table raw for {rule[0]}")
     seen = inside.doorward(*SIDECAR, "--verify", check=False)
     assert seen.returncode == 1
-    assert "is not tracked, and passes the redirection" in seen.stderr + seen.stdout
+    assert "so that they pass the redirection" in seen.stderr + seen.stdout
 
 
 def test_a_rule_of_nftables_that_ends_connection_tracking_is_reported(inside: Namespace) -> None:

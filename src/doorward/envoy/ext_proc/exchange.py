@@ -210,7 +210,7 @@ class ResponseExchange:
                 return messages.write_trailers({name.decode("latin-1") for name, _ in read.headers})
             case "response_trailers", "foreign" | "unread":
                 return messages.write_trailers(())
-        problem = f"{read.phase or 'an unknown message'} came out of order"
+        problem = f"Envoy sent {read.phase or 'an unknown message'} out of order"
         raise GrpcError(Status.FAILED_PRECONDITION, problem)
 
     def finish(self) -> None:
@@ -231,10 +231,10 @@ class ResponseExchange:
         # Envoy would ignore the answers: better an error at once than a filter that
         # filters nothing.
         if first.is_observed:
-            why = "observability_mode is on: no answer has an effect"
+            why = "set observability_mode to false: Envoy ignores every answer in that mode"
         # Absent modes are refused as well: Envoy leaves the field out where no body is sent.
         elif first.modes != (_NONE, _BUFFERED):
-            why = "response_body_mode must be BUFFERED, and request_body_mode NONE"
+            why = "set response_body_mode to BUFFERED and request_body_mode to NONE"
         else:
             return
         self._processor.complain(f"Responses are not filtered: {why}", "filter_modes", "")
@@ -305,7 +305,7 @@ class ResponseExchange:
             self._stage = "foreign"
             return messages.write_unread(Mutation())
         if self._stage == "new":
-            problem = "the headers of the request did not come: request_header_mode must be SEND"
+            problem = "the request's headers are missing: set request_header_mode to SEND"
             raise GrpcError(Status.FAILED_PRECONDITION, problem)
         headers = messages.to_headers(message.headers)
         status = headers.pop(":status", "")
@@ -363,7 +363,11 @@ class ResponseExchange:
         """
         started = perf_counter_ns()
         decision = Decision(new_decision_id(), self._processor.path)
-        why = _Denied("mode_override_refused", "allow_mode_override must be true")
+        why = _Denied(
+            "mode_override_refused",
+            "the policy lets the response pass unread, but Envoy sends its body: set "
+            "allow_mode_override of the filter ext_proc to true",
+        )
         return self._fail(decision, self._input, why, started, "unread", 0)
 
     def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
@@ -585,7 +589,7 @@ class ResponseExchange:
         # would have said.
         decision = decision._replace(error=DecisionError(str(why)))
         self._log_answer(decision, input, "failed", started, state, size, None, why.code)
-        message = "A response was not let through"
+        message = "A response was denied, because it could not be decided or filtered"
         self._processor.complain(message, why.code, decision.decision_id)
         return messages.write_denial(FORBIDDEN, (), "", f"doorward_{why.code}")
 

@@ -20,7 +20,7 @@ class Metrics:
         """Register a counter and a histogram of responses in `registry`."""
         self._responses = Counter(
             "ext_proc_responses",
-            "Responses by what became of them, and why.",
+            "Responses by outcome and reason.",
             ("outcome", "reason"),
             registry=registry,
         )

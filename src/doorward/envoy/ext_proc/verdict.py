@@ -102,7 +102,10 @@ def read_response_verdict(result: Value | Undefined) -> ResponseVerdict:
         status = read_http_status(document)
         # The first do not end a response, and the others have no body.
         if status < 200 or status in (204, 304):
-            raise failed("response http status", f"a denial cannot have the status {status}")
+            raise failed(
+                "response http status",
+                f"a denial cannot have the status {status}: use another one, such as 403",
+            )
         return ResponseVerdict(False, status, headers, read_body(document))
     subject = "response headers to send to client"
     added = check_headers(read_headers(document, "response_headers_to_add", subject))

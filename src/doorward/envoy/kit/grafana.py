@@ -60,7 +60,7 @@ _PANELS: Final = (
         ((_rate("error_counter", "reason"), "{{reason}}"),),
     ),
     _Panel(
-        "Responses a second, by what became of them", "reqps",
+        "Responses a second, by outcome", "reqps",
         ((_rate("ext_proc_responses_total", "outcome"), "{{outcome}}"),),
     ),
     _Panel(
@@ -75,7 +75,7 @@ _PANELS: Final = (
         ((_rate("http_request_duration_seconds_count", "code, handler"), "{{code}} {{handler}}"),),
     ),
     _Panel(
-        "HTTP API, duration of 99 %", "s",
+        "HTTP API, duration of 99 % of requests (p99)", "s",
         ((_quantile(0.99, "http_request_duration_seconds"), "p99"),),
     ),
     _Panel(
@@ -104,7 +104,7 @@ _PANELS: Final = (
         "Threads that are dead, stuck or failing", "short",
         ((f"sum by (part) (1 - part_healthy{_JOB})", "{{part}}"),),
     ),
-    _Panel("Defects caught a second", "short", ((_rate("faults_total", "edge"), "{{edge}}"),)),
+    _Panel("Internal errors a second", "short", ((_rate("faults_total", "edge"), "{{edge}}"),)),
     _Panel(
         "Processor and memory of a decision point", "short",
         (

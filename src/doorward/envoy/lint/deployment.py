@@ -50,7 +50,7 @@ def _check_pdp(document: Located) -> Iterator[Problem]:
         yield from _check_plugin(plugin)
     yield from _check_processor(document.get("plugins", _RESPONSES))
     if not any(_is_given(document.get(*path)) for path in _CLOSES):
-        message = "the HTTP API serves all data: name decision_paths, or secrets"
+        message = "the HTTP API serves all data: set decision_paths, or hide keys with secrets"
         yield "pdp-data-served", message, document
     if document.get("decision_logs").value is None:
         yield "pdp-no-decision-log", "there are no decision logs", document
@@ -108,7 +108,7 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
         for rule, message, at in _check_pod(spec):
             yield Finding(file, at.line, rule, message)
         if "NetworkPolicy" not in kinds:
-            message = "no NetworkPolicy is applied with it"
+            message = "no NetworkPolicy is among the manifests"
             yield Finding(file, document.line, "kit-network-policy", message)
         yield from _check_services(documents, spec)
 
@@ -128,7 +128,7 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
             for port in document.get("spec", "ports").items():
                 target = port.get("targetPort")
                 if target.scalar is not None and target.scalar in ports:
-                    message = "the Service leads to the application's port, not to Envoy's"
+                    message = "targetPort of the Service is the application's port, not Envoy's"
                     yield Finding(file, target.line, "kit-exposed-port", message)
 
 
@@ -180,7 +180,7 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
         if not (is_redirect and item.scalar in {"NET_ADMIN", "NET_RAW"}):
             yield "kit-capabilities", f"`{name}` has the capability {item.value}", item
     if each.get("resources", "requests").value is None:
-        yield "kit-resources", f"`{name}` requests no resources", each
+        yield "kit-resources", f"`{name}` has no resources.requests", each
     if is_redirect or not _is_sidecar(each):
         return
     if security.get("readOnlyRootFilesystem").value is not True:

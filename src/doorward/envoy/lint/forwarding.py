@@ -90,11 +90,17 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
         match each.words:
             case ["auth_request", "off"]:
                 yield Finding(
-                    file, each.line, "forward-open", "nginx: `auth_request off` asks nobody"
+                    file,
+                    each.line,
+                    "forward-open",
+                    "nginx: `auth_request off` switches the check off",
                 )
             case ["satisfy", "any"]:
                 yield Finding(
-                    file, each.line, "forward-open", "nginx: `satisfy any` lets another check allow"
+                    file,
+                    each.line,
+                    "forward-open",
+                    "nginx: with `satisfy any` another check alone can allow: use `satisfy all`",
                 )
             case ["underscores_in_headers", "on"]:
                 message = "underscores_in_headers is on"
@@ -140,7 +146,7 @@ def _check_nginx_headers(
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
     """Return the finding for an identity header that is filled from a header of the client."""
-    message = f"{name} is what the client says"
+    message = f"{name} is copied from a header of the client: set it from a verified identity"
     return Finding(file, line, "forward-client-identity", message)
 
 
@@ -150,8 +156,8 @@ def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
     """
     missing = [name for name in FORGED if name not in taken]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        message = f"{missing[0]}{more} of a client is passed on"
+        more = f" and {len(missing) - 1} more are" if len(missing) > 1 else " is"
+        message = f"the client's {missing[0]}{more} passed on: remove such headers before the check"
         yield Finding(file, line, "forward-forged-header", message)
 
 
@@ -190,10 +196,10 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
     if not asks:
         return
     if not is_closed:
-        message = "no rule denies what was not allowed"
+        message = "no `http-request deny` follows the check with only its result as condition"
         yield Finding(file, asks, "forward-open", message)
     if not refuses_underscores:
-        message = "headers with underscores are passed on"
+        message = "headers with underscores are passed on: refuse or remove them"
         yield Finding(file, asks, "forward-underscores", message)
     yield from _forged_headers(file, asks, taken)
 
@@ -214,10 +220,10 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
         if words[0] == "forward_auth":
             yield from _forged_headers(file, number, taken)
             if "*_*" not in taken:
-                message = "headers with underscores are passed on"
+                message = "headers with underscores are passed on: refuse or remove them"
                 yield Finding(file, number, "forward-underscores", message)
             if "connection" not in taken:
-                message = "Connection of a client is passed on: what it names is taken away"
+                message = "the client's Connection header is passed on, and names headers to remove"
                 yield Finding(file, number, "forward-connection", message)
 
 

@@ -123,7 +123,9 @@ class _Package:
         read = {path for _, _, each in self._members for path in self._paths(each)}
         reads_body = any(path[: len(body)] == body for path in read for body in _BODIES)
         if reads_body and not any(path[:2] == ("input", "truncated_body") for path in read):
-            message = "the body is read, and `input.truncated_body` is not"
+            message = (
+                "the policy reads the body but not `input.truncated_body`: deny if that is true"
+            )
             yield Finding(file, offset + module.package.span.row, "policy-truncated-body", message)
         calls = {
             node.name
@@ -133,7 +135,9 @@ class _Package:
         }
         verifying = ("io.jwt.verify", "io.jwt.decode_verify")
         if "io.jwt.decode" in calls and not any(name.startswith(verifying) for name in calls):
-            message = "tokens are decoded, and no rule verifies them"
+            message = (
+                "tokens are decoded with io.jwt.decode and never verified: use io.jwt.decode_verify"
+            )
             line = offset + module.package.span.row
             yield Finding(file, line, "policy-unverified-token", message)
 
@@ -143,14 +147,18 @@ class _Package:
         """
         for path in set().union(*map(self._paths, _last_step(node))):
             if any(path[: len(body)] == body for body in _BODIES):
-                message = f"`not` is true when `{'.'.join(path)}` is not there"
+                message = (
+                    f"`not` is true if `{'.'.join(path)}` is missing: test that it is there, too"
+                )
                 yield "policy-open-without-body", message, node.span
             if path[: len(_HTTP) + 1] == (*_HTTP, "headers"):
-                message = "`not` is true when the header is not there"
+                message = "`not` is true if the header is missing: test that it is there, too"
                 yield "policy-open-without-header", message, node.span
         for path in self._paths(node):
             if path == (*_HTTP, "path"):
-                message = "`not` is true for paths with another query"
+                message = (
+                    "`not` is true for the same path with a query: compare `input.parsed_path`"
+                )
                 yield "policy-path-query", message, node.span
 
     def _check_call(self, call: Call) -> Iterator[tuple[str, str, Span]]:
@@ -162,20 +170,22 @@ class _Package:
             for path in paths:
                 name = path[-1].lower() if path else ""
                 if path[:-1] == (*_HTTP, "headers") and name not in _SINGLE:
-                    message = f"the header `{name}` is compared as a whole"
+                    message = (
+                        f"the header `{name}` may hold several values, and is compared as a whole"
+                    )
                     yield "policy-header-list", message, call.span
         path_names = (*_HTTP, "path")
         if path_names in paths and (call.name in _ANYWHERE or call.name == "neq"):
             if call.name == "regex.match" and _is_anchored(call):
                 return
-            message = f"`{call.name}` on the path is also true of its query"
+            message = f"`{call.name}` also matches the path's query: use `input.parsed_path`"
             yield "policy-path-query", message, call.span
         if call.name in _SECRETS and _is_text(call.args[-1]):
-            yield "policy-secret", "the secret stands in the policy", call.span
+            yield "policy-secret", "the policy contains the secret: load it as data", call.span
         if call.name == "io.jwt.decode_verify":
             fields = _fields(call.args[-1])
             if _is_text(fields.get("secret")):
-                yield "policy-secret", "the secret stands in the policy", call.span
+                yield "policy-secret", "the policy contains the secret: load it as data", call.span
         if call.name == "http.send":
             yield from self._check_send(call)
 
@@ -188,7 +198,9 @@ class _Package:
         # OPA's `http.send` waits 5 s unless told otherwise.
         seconds = _DEFAULT_SEND if timeout is None else _duration(timeout)
         if seconds is not None and seconds >= self._timeout:
-            message = f"http.send waits {seconds:g} s, and Envoy {self._timeout:g} s"
+            message = (
+                f"http.send waits {seconds:g} s, Envoy only {self._timeout:g} s: set `timeout`"
+            )
             yield "policy-slow-http-send", message, call.span
 
     def _name_imports(self, module: Module) -> None:

@@ -109,7 +109,7 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
             yield "envoy-check-disabled", "a route disables ext_authz", override
         override = each.get("typed_per_filter_config", _RESPONSES)
         if override.value is not None:
-            message = "a route disables ext_proc, or runs it in another way"
+            message = "a route disables ext_proc or overrides its settings"
             yield "envoy-check-disabled", message, override
 
 
@@ -126,15 +126,23 @@ def _check_paths(manager: Located) -> Iterator[Problem]:
             yield rule, f"{field} is not true", option
     slashes = manager.get("path_with_escaped_slashes_action")
     if slashes.scalar not in _SLASHES:
-        yield "envoy-escaped-slashes", "path_with_escaped_slashes_action does not refuse", slashes
+        yield (
+            "envoy-escaped-slashes",
+            "path_with_escaped_slashes_action is neither REJECT_REQUEST nor UNESCAPE_AND_REDIRECT",
+            slashes,
+        )
     underscores = manager.get("common_http_protocol_options", "headers_with_underscores_action")
     if underscores.scalar not in {"REJECT_REQUEST", "DROP_HEADER"}:
-        message = "headers_with_underscores_action does not refuse"
+        message = "headers_with_underscores_action is neither REJECT_REQUEST nor DROP_HEADER"
         yield "envoy-underscores", message, underscores
     if (option := manager.get("internal_address_config")).value is None:
-        yield "envoy-internal-address", "internal_address_config is not given", option
+        yield "envoy-internal-address", "internal_address_config is not set", option
     if not (option := manager.get("early_header_mutation_extensions")).items():
-        yield "envoy-client-headers", "no headers of clients are taken away early", option
+        yield (
+            "envoy-client-headers",
+            "early_header_mutation_extensions removes no headers of clients",
+            option,
+        )
 
 
 def _check_protocols(manager: Located) -> Iterator[Problem]:
@@ -158,13 +166,17 @@ def _check_limits(manager: Located) -> Iterator[Problem]:
     missing = [name for name in _TIMEOUTS if manager.get(name).value is None]
     missing += ["idle_timeout"] if common.get("idle_timeout").value is None else []
     if missing:
-        yield "envoy-timeouts", f"not given: {', '.join(missing)}", manager
+        yield "envoy-timeouts", f"timeouts are not set: {', '.join(missing)}", manager
     size, count = manager.get("max_request_headers_kb"), common.get("max_headers_count")
     if size.value is None or count.value is None:
-        yield "envoy-header-limits", "size or number of headers is not given", manager
+        yield (
+            "envoy-header-limits",
+            "max_request_headers_kb or max_headers_count is not set",
+            manager,
+        )
     http2 = manager.get("http2_protocol_options")
     if http2.get("max_concurrent_streams").value is None:
-        yield "envoy-http2-limits", "max_concurrent_streams is not given", http2
+        yield "envoy-http2-limits", "max_concurrent_streams is not set", http2
     if not (log := manager.get("access_log")).items():
         yield "envoy-access-log", "there is no access log", log
 
@@ -185,7 +197,7 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
     if body.value is not None and body.get("pack_as_bytes").value is not True:
         yield "envoy-pack-as-bytes", "pack_as_bytes is not true", body
     if (option := _timeout(config)).value is None:
-        yield "envoy-check-timeout", "the check has no timeout", option
+        yield "envoy-check-timeout", "ext_authz has no timeout for its grpc_service", option
     service = config.get("grpc_service")
     if (option := service.get("google_grpc")).value is not None:
         yield "envoy-google-grpc", "google_grpc is used, not envoy_grpc", option
@@ -209,7 +221,7 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
     if (option := config.get("observability_mode")).value is True:
         yield "envoy-responses-observed", "observability_mode is true", option
     if (option := config.get("disable_immediate_response")).value is True:
-        message = "disable_immediate_response is true: a denial is a failure"
+        message = "disable_immediate_response is true, which makes a denial a failure"
         yield "envoy-responses-observed", message, option
     mode = config.get("processing_mode")
     for name, right in _MODES.items():
@@ -221,11 +233,11 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
     if (option := config.get("allow_mode_override")).value is True:
         allowed = config.get("allowed_override_modes")
         if not allowed.items():
-            message = "allow_mode_override without allowed_override_modes"
+            message = "allow_mode_override is true without allowed_override_modes"
             yield "envoy-responses-override", message, option
         for each in allowed.items():
             if each.get("response_header_mode").value == "SKIP":
-                message = "an allowed mode leaves out the headers of responses"
+                message = "a mode in allowed_override_modes skips the headers of responses"
                 yield "envoy-responses-override", message, each
     if (option := config.get("message_timeout")).value is None:
         yield "envoy-responses-timeout", "ext_proc has no message_timeout", option

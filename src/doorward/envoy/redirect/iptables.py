@@ -226,7 +226,7 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
             problems += _explain(chain, rules, expected, listed_rules)
     expected_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)
     if not problems and len(_jumps(listed)) > expected_jumps:
-        problems.append("there are more jumps than there should be")
+        problems.append("other rules jump to the chains of the redirection, too")
     return problems
 
 

@@ -47,7 +47,7 @@ class MissingCapability(RedirectError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(
-            "the capability NET_ADMIN is needed in this network namespace"
+            "the capability NET_ADMIN is needed in this network namespace: give it to the container"
             + (f" (said: {message})" if message else "")
         )
 

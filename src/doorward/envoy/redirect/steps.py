@@ -78,10 +78,12 @@ def install(options: Redirect, name: str | None = None) -> str:
         chosen.install(options)
         # An exit code of 0 does not say that the kernel has the rules.
         if left := chosen.problems(options):
-            raise RedirectError("the rules are not in force:\n" + "\n".join(left))
+            raise RedirectError(
+                "the rules of the redirection are not in force:\n" + "\n".join(left)
+            )
     # After ours are in force, so that there is no moment without a redirect.
     _clear_others(chosen)
-    return f"{'in force' if problems else 'in force already'} ({chosen.name})"
+    return f"the redirection is in force{'' if problems else ' already'} ({chosen.name})"
 
 
 def stay(
@@ -139,7 +141,7 @@ def remove(name: str | None = None) -> list[str]:
     removed, failures = [], []
     back_ends = _find_installed(name)
     if not back_ends:
-        raise RedirectError("neither nft nor iptables is installed")
+        raise RedirectError("neither nft nor iptables is installed: install one of them")
     for back_end in back_ends:
         try:
             if back_end.is_present():

@@ -20,7 +20,7 @@ from doorward.envoy.redirect.rules import Family
 
 __all__ = ["find_untracked", "untracked_by_iptables", "untracked_by_nft"]
 
-_WHY: Final = "is not tracked, and passes the redirection"
+_WHY: Final = "takes connections out of tracking, so that they pass the redirection: remove it"
 
 
 def find_untracked(families: Sequence[Family]) -> list[str]:
