@@ -158,8 +158,8 @@ def test_webassembly_and_signatures_are_told_of(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "b.tar.gz", files)
     loaded = Sources(bundles=[path]).load()
     assert loaded.notes == (
-        f"bundle {path}: WebAssembly is not run; its rules are missing",
-        f"bundle {path}: its signatures are not verified",
+        f"bundle {path}: its WebAssembly rules are ignored: build the bundle with --target rego",
+        f"bundle {path}: signed, but its signatures are not verified",
     )
     assert list(loaded.modules) == [f"{path}/p.rego"]
 

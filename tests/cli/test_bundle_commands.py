@@ -171,7 +171,7 @@ def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-t", "wasm", "p.rego"], "the target wasm is not supported"),
+        (["-t", "wasm", "p.rego"], "--target wasm is not supported: use --target rego"),
         (["-O", "1", "p.rego"], "optimizations require at least one entrypoint"),
         (["-o", "none/b.tar.gz", "p.rego"], "open none/b.tar.gz: no such file"),
         (["--signing-key", "x", "-b", "b"], "failed to parse PEM block"),

@@ -121,7 +121,7 @@ def test_a_trace_explains_each_query_until_it_is_off(session: Session) -> None:
     assert "seen" in session.answer("noted")
     assert session.answer("trace notes") == "trace off"
     assert session.answer("noted") == "true"
-    assert session.answer("trace loud") == "trace is one of full, notes, fails"
+    assert session.answer("trace loud") == "trace must be one of full, notes, fails"
     assert session.answer("trace fails") == "trace fails"
 
 

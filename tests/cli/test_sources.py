@@ -65,7 +65,7 @@ def test_signatures_that_nobody_verified_are_told_of(
     assert run(["eval", "-b", "s.tar.gz", "-f", "raw", "data.app.allow"]) == 0
     out, err = capsys.readouterr()
     assert out == "true\n"
-    assert err == "warning: bundle s.tar.gz: its signatures are not verified\n"
+    assert err == "warning: bundle s.tar.gz: signed, but its signatures are not verified\n"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,11 @@ def test_signatures_that_nobody_verified_are_told_of(
             "secret in UTF-8",
         ),
         (["--verification-key", "/proc/self/mem"], 1, "/proc/self/mem: input/output error"),
-        (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
+        (
+            ["--skip-verify"],
+            0,
+            "warning: bundle s.tar.gz: signed, but its signatures are not verified",
+        ),
     ],
 )
 def test_what_decides_takes_no_bundle_that_it_cannot_verify(

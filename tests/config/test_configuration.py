@@ -283,8 +283,8 @@ def test_the_sizes_of_caches_are_read() -> None:
     assert config.caching == CacheOptions(1000, 70, 10, 6)
     path = "caching.inter_query_builtin_value_cache"
     assert config.warnings == (
-        f"c.yaml:9: {path}.named.graphql: not followed, the cache has a fixed size",
-        f"c.yaml:8: {path}.max_num_entries: not followed, the cache has a fixed size",
+        f"c.yaml:9: {path}.named.graphql: ignored: the cache has a fixed size",
+        f"c.yaml:8: {path}.max_num_entries: ignored: the cache has a fixed size",
     )
     assert parse("caching: {inter_query_builtin_cache: {max_size_bytes: -1}}").caching == (
         CacheOptions()

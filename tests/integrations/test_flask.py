@@ -135,9 +135,9 @@ def test_only_marked_views_are_decided_on_where_that_is_said() -> None:
 def test_an_older_name_still_works_and_says_the_new_one() -> None:
     from doorward.integrations import fastapi, flask
 
-    with pytest.warns(DeprecationWarning, match="flask.filtered is now row_filter"):
+    with pytest.warns(DeprecationWarning, match="flask.filtered is deprecated: use row_filter"):
         assert flask.filtered is flask.row_filter
-    with pytest.warns(DeprecationWarning, match="fastapi.masked is now column_masks"):
+    with pytest.warns(DeprecationWarning, match="fastapi.masked is deprecated: use column_masks"):
         assert fastapi.masked is fastapi.column_masks
     with pytest.raises(AttributeError, match="no attribute 'filter_rows'"):
         fastapi.filter_rows  # noqa: B018  # there is none

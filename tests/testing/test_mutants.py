@@ -104,7 +104,7 @@ def test_the_share_that_nothing_tells_apart_is_given_by_kind(
     (tmp_path / "p_test.rego").write_text(tests)
     run(["test", "--mutate", "--mutate-time", f"{PATIENCE:g}s", str(tmp_path)])
     report = capsys.readouterr().out
-    assert "Told apart by no test and no search: " in report
+    assert "Mutants that neither a test nor a search distinguished: " in report
     assert "1 left out" in report
 
 

@@ -65,7 +65,8 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
         new = names.get(name)
         if new is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        warnings.warn(f"{package}.{name} is now {new}", DeprecationWarning, stacklevel=2)
+        text = f"{package}.{name} is deprecated: use {new}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
         return getattr(sys.modules[package], new)
 
     return load

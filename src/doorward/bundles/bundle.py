@@ -189,7 +189,7 @@ def read_bundle(
     except LoadError as error:
         raise BundleError(path, f"bundle {path}: {error.messages[0]}") from None
     if bundle.is_signed and not signed:
-        unverified = f"bundle {path}: its signatures are not verified"
+        unverified = f"bundle {path}: signed, but its signatures are not verified"
         return replace(bundle, notes=(*bundle.notes, unverified))
     return bundle
 
@@ -407,7 +407,10 @@ class _Reader:
                     f"manifest references wasm module '{wasm}' but the module file does not exist"
                 )
         if manifest.wasm_modules or any(_is_named(name, _WASM) for name, _ in self.members):
-            self.notes.append(f"bundle {self.path}: WebAssembly is not run; its rules are missing")
+            self.notes.append(
+                f"bundle {self.path}: its WebAssembly rules are ignored: build the bundle with "
+                "--target rego"
+            )
         return Bundle(
             path=self.path,
             manifest=manifest,

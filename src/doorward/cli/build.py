@@ -204,7 +204,7 @@ def command(
     if target == "plan" and not entrypoint:
         return _fail("plan compilation requires at least one entrypoint")
     if target != "rego":
-        return _fail(f"the target {target} is not supported: policies are run as Rego")
+        return _fail(f"--target {target} is not supported: use --target rego")
     report = _report if options["debug"] else _ignore
     try:
         _check_signing(paths, options, bundle=bundle)

@@ -141,9 +141,14 @@ def command(old: str, new: str, **options: Any) -> int:
     is_reached = bool(result.reach) and all(each.is_full for each in result.reach)
     if is_reached and options["searched"]:
         return 0
-    hint = "; every changed expression held and failed: --searched accepts that"
+    remedy = (
+        "every changed expression was true for some request and false for another: "
+        "--searched accepts that"
+        if is_reached
+        else "search longer with --time"
+    )
     click.echo(
-        f"no difference was found, which proves nothing{hint if is_reached else ''}", err=True
+        f"no difference was found, but requests that were not tried may differ: {remedy}", err=True
     )
     return UNKNOWN
 

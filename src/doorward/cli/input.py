@@ -40,7 +40,8 @@ def command() -> None:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Apply strict mode: refuse what the application could read otherwise than the policy.",
+    help="Apply strict mode: refuse requests that the application could read differently from the "
+    "policy.",
 )
 @click.option(
     "--api",

@@ -235,6 +235,7 @@ def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) 
     click.echo(unused.patch, nl=False)
     for file in unused.unpatched:
         click.echo(
-            f"{file or 'data in archives'}: no patch, remove the unused parts by hand", err=True
+            f"{file or 'data in archives'}: no patch is possible: remove the unused parts by hand",
+            err=True,
         )
     return UNUSED if unused.parts else 0

@@ -212,7 +212,8 @@ def _line_of_alike(tested: _Tested) -> str:
         return ""
     count = sum(tested.alike.values())
     kinds = ", ".join(f"{number} {kind}" for kind, number in tested.alike.items())
-    return f"Told apart by no test and no search: {count / tested.tested:.1%} ({kinds})"
+    share = f"{count / tested.tested:.1%}"
+    return f"Mutants that neither a test nor a search distinguished: {share} ({kinds})"
 
 
 def _text(tested: _Tested) -> str:

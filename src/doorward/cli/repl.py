@@ -324,7 +324,7 @@ class Session:
         nothing.
         """
         if mode and mode not in _TRACES:
-            return f"trace is one of {', '.join(_TRACES)}"
+            return f"trace must be one of {', '.join(_TRACES)}"
         self.trace = "" if mode in ("", self.trace) and self.trace else mode or "full"
         return f"trace {self.trace or 'off'}"
 

@@ -84,10 +84,10 @@ class Polling:
     """The times between two requests for a bundle, in seconds."""
 
     min_delay: float = option(
-        "min_delay_seconds", _DELAY, 60.0, "seconds between two requests at least"
+        "min_delay_seconds", _DELAY, 60.0, "minimum number of seconds between two requests"
     )
     max_delay: float = option(
-        "max_delay_seconds", _DELAY, 120.0, "seconds between two requests at most"
+        "max_delay_seconds", _DELAY, 120.0, "maximum number of seconds between two requests"
     )
     long_polling: int | None = option(
         "long_polling_timeout_seconds",
@@ -112,7 +112,8 @@ class Signing:
         "keyid",
         TEXT,
         "",
-        "the name of a key in `keys`; without it, the one that the signature names",
+        "the name of the key in `keys` that verifies the bundle; by default the one that the "
+        "signature names",
     )
     scope: str = option("scope", TEXT, "", "the scope that the signature must have")
     exclude: tuple[str, ...] = option("exclude_files", TEXTS, (), "files that need not be signed")
@@ -130,21 +131,23 @@ class BundleOptions:
         "resource",
         TEXT,
         "",
-        "its path below the service's URL, or `file:///…`; else `bundles/NAME`",
+        "the path of the bundle below the service's URL, or `file:///…`; by default `bundles/NAME`",
     )
     polling: Polling = option("polling", section(Polling), Polling())
-    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+    trigger: Trigger = option(
+        "trigger", TRIGGER, _PERIODIC, "`manual`: the bundle is never downloaded"
+    )
     persist: bool = option(
         "persist",
         SWITCH,
         False,
-        "store the last one, for a start while the service is not available",
+        "store the last bundle on disk, for a start while the service is not available",
     )
     size_limit: int = option(
         "size_limit_bytes",
         positive_or(SIZE_LIMIT),
         SIZE_LIMIT,
-        "bytes of one file of it; 0: the default",
+        "maximum size of a file in the bundle, in bytes; 0: the default",
     )
     signing: Signing | None = option("signing", optional(section(Signing)), None)
     verification: Verification | None = None
@@ -182,15 +185,20 @@ BUNDLES: Final = Kind(_read_bundles, "objects by name", {}, BundleOptions, is_na
 class OlderBundle:
     """`bundle`, an older form of `bundles`."""
 
-    name: str = option("name", TEXT, "", "its name")
+    name: str = option("name", TEXT, "", "the name of the bundle")
     prefix: str = option(
-        "prefix", TEXT, "bundles", "the path before its name: the resource is `PREFIX/NAME`"
+        "prefix",
+        TEXT,
+        "bundles",
+        "the path before the bundle's name: the resource is `PREFIX/NAME`",
     )
     service: str = option(
         "service", TEXT, "", "the name of the service; the first service by default"
     )
     polling: Polling = option("polling", section(Polling), Polling())
-    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+    trigger: Trigger = option(
+        "trigger", TRIGGER, _PERIODIC, "`manual`: the bundle is never downloaded"
+    )
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -210,24 +218,35 @@ class OlderBundle:
 class DiscoveryBlock:
     """`discovery`: a bundle with a document that is more configuration."""
 
-    resource: str = option("resource", TEXT, "", "its path below the service's URL, or `file:///…`")
+    resource: str = option(
+        "resource",
+        TEXT,
+        "",
+        "the path of the discovery bundle below the service's URL, or `file:///…`",
+    )
     service: str = option(
         "service", TEXT, "", "the name of the service; required if there are several"
     )
     decision: str = option(
-        "decision", TEXT, "", "the document in it that is the configuration; by default all of it"
+        "decision",
+        TEXT,
+        "",
+        "the document in the discovery bundle that contains the configuration; by default all its "
+        "data",
     )
     name: str = option("name", TEXT, "", "an older form of `resource`")
     prefix: str = option(
         "prefix", TEXT, "bundles", "the path before `name`: the resource is `PREFIX/NAME`"
     )
     polling: Polling = option("polling", section(Polling), Polling())
-    trigger: Trigger = option("trigger", TRIGGER, _PERIODIC, "`manual`: it is never downloaded")
+    trigger: Trigger = option(
+        "trigger", TRIGGER, _PERIODIC, "`manual`: the bundle is never downloaded"
+    )
     persist: bool = option(
         "persist",
         SWITCH,
         False,
-        "store the last one, for a start while the service is not available",
+        "store the last bundle on disk, for a start while the service is not available",
     )
     signing: Signing | None = option("signing", optional(section(Signing)), None)
 

@@ -14,7 +14,7 @@ _RESPONSES: Final = "inter_query_builtin_cache"
 _VALUES: Final = "inter_query_builtin_value_cache"
 _NAMED: Final = f"{_VALUES}.named"
 _TOKENS: Final = "io_jwt"
-_FIXED: Final = "not followed, the cache has a fixed size"
+_FIXED: Final = "ignored: the cache has a fixed size"
 _BYTES: Final = 16 << 20
 _ENTRIES: Final = 8192
 
@@ -56,30 +56,30 @@ class CacheOptions:
         f"{_RESPONSES}.max_size_bytes",
         positive_or(_BYTES),
         _BYTES,
-        "maximum size of the cache of `http.send`; 0: the default (OPA: no limit)",
+        "maximum size of the cache of `http.send`, in bytes; 0: the default (OPA: no limit)",
     )
     response_percentage: int = option(
         f"{_RESPONSES}.forced_eviction_threshold_percentage",
         integer(0, 100),
         100,
-        "the percentage of the size at which responses are removed",
+        "the percentage of `max_size_bytes` at which the oldest responses are removed",
     )
     stale_seconds: int = option(
         f"{_RESPONSES}.stale_entry_eviction_period_seconds",
         integer(0),
         0,
-        "how often stale responses are removed; 0: never",
+        "seconds between two removals of stale responses; 0: they are not removed",
     )
     tokens: int = option(
         _NAMED,
         Kind(_read_named, "caches by name", {"type": "object", "additionalProperties": _CACHE}),
         _ENTRIES,
-        "`io_jwt.max_num_entries`: verified tokens that are kept, also without the key (OPA: "
-        "none); the other caches of values have fixed sizes, and their keys are a warning",
+        "`io_jwt.max_num_entries`: maximum number of verified tokens that are kept (OPA's default: "
+        "none); the other caches have fixed sizes: their keys are ignored with a warning",
     )
     fixed: None = option(
         f"{_VALUES}.max_num_entries",
         Kind(_read_fixed, "integer from 0", {"type": "integer", "minimum": 0}),
         None,
-        "not followed: caches of values have fixed sizes, but for that of tokens",
+        "ignored: caches of values have fixed sizes, except the one of tokens",
     )

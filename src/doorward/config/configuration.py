@@ -106,7 +106,10 @@ class DecisionLogs:
     """`decision_logs`: which events are logged, where, and which values are removed from them."""
 
     console: bool = option(
-        "console", SWITCH, False, "one line for each answer, in OPA's event shape"
+        "console",
+        SWITCH,
+        False,
+        "write an event for each decision to standard error, one line of JSON in OPA's format",
     )
     mask_decision: str = option(
         "mask_decision", DOCUMENT, "system/log/mask", "the policy that masks events"
@@ -148,8 +151,8 @@ class DecisionLogs:
         "reporting.when_full",
         choice(_WAIT, _DROP),
         "wait",
-        "`wait`: a request waits a moment (20 ms) for room before its event counts as lost; "
-        "`drop`: it does not",
+        "if the queue is full: `wait`: the request waits up to 20 ms before its event is dropped; "
+        "`drop`: the event is dropped at once",
         is_opa=False,
     )
     sending: UploadOptions = option("", inline(UploadOptions), UploadOptions())
@@ -186,32 +189,38 @@ class Server:
     """`server`: limits of the HTTP API in bytes, and the documents that it serves."""
 
     max_length: int = option(
-        "decoding.max_length", integer(1), 256 << 20, "bytes of a request body"
+        "decoding.max_length", integer(1), 256 << 20, "maximum size of a request body, in bytes"
     )
     gzip_max_length: int = option(
-        "decoding.gzip.max_length", integer(1), 512 << 20, "bytes of it after decompression"
+        "decoding.gzip.max_length",
+        integer(1),
+        512 << 20,
+        "maximum size of a request body after decompression, in bytes",
     )
     gzip_min_length: int = option(
-        "encoding.gzip.min_length", integer(1), 1024, "bytes from which responses are compressed"
+        "encoding.gzip.min_length",
+        integer(1),
+        1024,
+        "minimum size of a response that is compressed, in bytes",
     )
     gzip_level: int = option(
         "encoding.gzip.compression_level",
         choice(9, 0, 1, message="must be 0, 1 or 9 but is {value}"),
         9,
-        "how much they are compressed; 0: not at all",
+        "gzip level of responses; 0: not compressed",
     )
     buckets: tuple[float, ...] = option(
         "metrics.prom.http_request_duration_seconds.buckets",
         INCREASING,
         HTTP_BUCKETS,
-        "buckets of that histogram, in seconds",
+        "buckets of the histogram `http_request_duration_seconds`",
     )
     decision_paths: tuple[str, ...] | None = option(
         "decision_paths",
         texts_as(_document_paths, "list of documents"),
         None,
-        "the documents that the HTTP API serves, with everything below them; others are 403. "
-        "Without it clients can read all of `data`, including secrets",
+        "the documents that the HTTP API serves, with everything below them; requests for others "
+        "get 403. Without this list clients can read all of `data`, including secrets",
         is_opa=False,
     )
 
@@ -223,10 +232,18 @@ class Shadow:
     """
 
     paths: tuple[str, ...] = option(
-        "paths", TEXTS, (), "files and folders of the candidate, with its data", is_opa=False
+        "paths",
+        TEXTS,
+        (),
+        "files and folders with the policies and data of the candidate",
+        is_opa=False,
     )
     bundles: tuple[str, ...] = option(
-        "bundles", TEXTS, (), "bundles of the candidate, besides or instead", is_opa=False
+        "bundles",
+        TEXTS,
+        (),
+        "bundles of the candidate, in addition to `paths` or instead of it",
+        is_opa=False,
     )
     share: float = option(
         "share",
@@ -239,10 +256,16 @@ class Shadow:
         "max_age_seconds",
         number(above=0, most=MAX_DEADLINE),
         1.0,
-        "a decision that waits longer is dropped",
+        "maximum number of seconds that a decision waits for the candidate; then it is dropped",
         is_opa=False,
     )
-    queue: int = option("queue", integer(1), 1_000, "decisions that may wait", is_opa=False)
+    queue: int = option(
+        "queue",
+        integer(1),
+        1_000,
+        "maximum number of decisions that wait for the candidate; further ones are dropped",
+        is_opa=False,
+    )
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -309,7 +332,7 @@ class Authzen:
         "mapping",
         Kind(_read_mapping, "paths by name", _texts_schema(_MEMBERS)),
         {name: (name,) for name in _MEMBERS},
-        "the paths in `input` of `subject`, `action`, `resource` and `context`: "
+        "the paths in `input` of `subject`, `action`, `resource` and `context`, such as "
         "`{subject: request.who}`",
         is_opa=False,
     )
@@ -324,7 +347,7 @@ class Authzen:
         "search",
         Kind(_read_search, "documents by name", _texts_schema(_LISTED)),
         {},
-        "documents that list the candidates of searches: `{subject: authzen/subjects, "
+        "documents that list the candidates of searches, such as `{subject: authzen/subjects, "
         "resource: …, action: …}`",
         is_opa=False,
     )
@@ -365,14 +388,15 @@ class Evaluation:
         "deadline_seconds",
         number(above=0, most=MAX_DEADLINE),
         DEADLINE,
-        "seconds of one decision; past it the decision fails and is a denial",
+        "time limit of one decision, in seconds; a decision that exceeds it fails and is a denial",
         is_opa=False,
     )
     max_items: int | None = option(
         "max_items",
         convert(int, _limit, "integer from 0", {"type": "integer", "minimum": 0}),
         MAX_ITEMS,
-        "items that one decision may create, 0 for no limit: [limits](run.md#limits-of-a-decision)",
+        "maximum number of items that one decision creates; 0: no limit: "
+        "[limits](run.md#limits-of-a-decision)",
         is_opa=False,
     )
 
@@ -454,9 +478,9 @@ class Config:
         "secrets",
         texts_as(_secret_paths, "list of paths"),
         (),
-        "paths of data, such as `keys/signing`, that policies read and clients are never shown: "
-        "below them the API is 403, above them it leaves them out, in the log as well. "
-        "`/v1/query` and changes of policies are 403 then. A rule that returns a secret still does",
+        "paths of data, such as `keys/signing`, that policies read but clients never see: requests "
+        "for them get 403, and documents above them are returned and logged without them. "
+        "`/v1/query` and changes of policies get 403 too. A rule can still return a secret",
         is_opa=False,
     )
     plugins: Mapping[str, Block] = option(
@@ -658,7 +682,7 @@ def _bundles(
     """
     older = read.older_bundle
     if older is not None:
-        warnings.append(f"{top.location('bundle')} is an older form of `bundles`")
+        warnings.append(f"{top.location('bundle')} is an older form of `bundles`: use `bundles`")
         options, block = older.options(), top.block("bundle")
         return {older.name: with_sources(options, block, services, read.keys)}
     block = top.block("bundles")

@@ -31,11 +31,15 @@ class LoginClient:
         "client_secret",
         TEXT,
         "",
-        "empty for a public client, which PKCE alone protects",
+        "the secret of the console at the issuer; empty for a public client, which PKCE alone "
+        "protects",
         is_secret=True,
     )
     scopes: tuple[str, ...] = option(
-        "scopes", TEXTS, (), "scopes besides `openid`: `email`, `groups`"
+        "scopes",
+        TEXTS,
+        (),
+        "scopes to request in addition to `openid`, such as `email` and `groups`",
     )
 
     @property
@@ -79,14 +83,14 @@ class Issuer:
         "interval_seconds",
         number(least=1.0, most=86_400.0),
         300.0,
-        "seconds between two fetches",
+        "seconds between two downloads of the keys",
         is_opa=False,
     )
     login: LoginClient | None = option(
         "login",
         optional(section(LoginClient)),
         None,
-        "with which people log in to the [console](console.md) at this issuer",
+        "lets people log in to the [console](console.md) at this issuer",
         is_opa=False,
     )
 

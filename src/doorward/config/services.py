@@ -86,7 +86,7 @@ class ClientTls:
         "private_key_passphrase", TEXT, "", "the passphrase of the private key", is_secret=True
     )
     reread_seconds: int = option(
-        "cert_reread_interval_seconds", integer(0), 0, "not needed: changed files are read at once"
+        "cert_reread_interval_seconds", integer(0), 0, "ignored: changed files are read at once"
     )
     ca_certificate: str = option(
         "ca_cert", TEXT, "", "an older name of the service's `tls.ca_cert`"
@@ -140,8 +140,8 @@ def _read_version(block: Block, key: str, _warnings: list[str]) -> SignatureVers
 
 
 _VERSION: Final = Kind(_read_version, "`4` or `4a`", {"enum": [4, "4", "4a"]})
-_REGION: Final = "the region; else `AWS_REGION`"
-_DOMAIN: Final = "the domain of the service that gives keys; else `AWS_DOMAIN`"
+_REGION: Final = "the region; by default `AWS_REGION`"
+_DOMAIN: Final = "the domain of AWS STS, which issues the keys; by default `AWS_DOMAIN`"
 _SESSION: Final = "the name of the session"
 _DEFAULT_SESSION: Final = "open-policy-agent"
 
@@ -158,8 +158,8 @@ class _Environment:
 class _Profile:
     """Keys in the credentials file that AWS tools share."""
 
-    path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/credentials`")
-    profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
+    path: str = option("path", TEXT, "", "the file with profiles; by default `~/.aws/credentials`")
+    profile: str = option("profile", TEXT, "", "the profile; by default `AWS_PROFILE`")
     region: str = option("aws_region", TEXT, "", _REGION)
 
     def source(self) -> AwsSource:
@@ -170,8 +170,8 @@ class _Profile:
 class _Metadata:
     """Keys of the machine's role, from the metadata service."""
 
-    region: str = option("aws_region", TEXT, "", "the region, always")
-    role: str = option("iam_role", TEXT, "", "the role; else that of the container")
+    region: str = option("aws_region", TEXT, "", "the region; required")
+    role: str = option("iam_role", TEXT, "", "the role; by default that of the container")
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -201,10 +201,10 @@ class _WebIdentity:
 class _SingleSignOn:
     """Keys of a role, obtained with a session of `aws sso login`."""
 
-    path: str = option("path", TEXT, "", "the file of profiles; else `~/.aws/config`")
-    profile: str = option("profile", TEXT, "", "the profile; else `AWS_PROFILE`")
+    path: str = option("path", TEXT, "", "the file with profiles; by default `~/.aws/config`")
+    profile: str = option("profile", TEXT, "", "the profile; by default `AWS_PROFILE`")
     cache_path: str = option(
-        "cache_path", TEXT, "", "the folder of sessions; else `~/.aws/sso/cache`"
+        "cache_path", TEXT, "", "the folder with sessions; by default `~/.aws/sso/cache`"
     )
 
     def source(self) -> AwsSource:
@@ -223,8 +223,10 @@ class _RoleSigning:
     )
     profile: _Profile | None = option("profile_credentials", optional(section(_Profile)), None)
     metadata: _Metadata | None = option("metadata_credentials", optional(section(_Metadata)), None)
-    service: str = option("service", TEXT, "", "not needed: it is `sts`")
-    version: SignatureVersion = option("signature_version", _VERSION, "4", "of the signature")
+    service: str = option("service", TEXT, "", "ignored: the service is `sts`")
+    version: SignatureVersion = option(
+        "signature_version", _VERSION, "4", "the version of AWS signatures"
+    )
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -241,7 +243,7 @@ class _RoleSigning:
 class _AssumedRole:
     """Keys of a role, requested with the keys of another source."""
 
-    role: str = option("iam_role_arn", TEXT, "", "the role; else `AWS_ROLE_ARN`")
+    role: str = option("iam_role_arn", TEXT, "", "the role; by default `AWS_ROLE_ARN`")
     session_name: str = option("session_name", TEXT, _DEFAULT_SESSION, _SESSION)
     region: str = option("aws_region", TEXT, "", _REGION)
     domain: str = option("aws_domain", TEXT, "", _DOMAIN)
@@ -305,7 +307,9 @@ class _AwsBlock:
         "sso_credentials", optional(section(_SingleSignOn)), None
     )
     service: str = option("service", TEXT, "", "`s3`, `ecr` or another service of AWS")
-    version: SignatureVersion = option("signature_version", _VERSION, "4", "of the signature")
+    version: SignatureVersion = option(
+        "signature_version", _VERSION, "4", "the version of AWS signatures"
+    )
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
@@ -349,7 +353,7 @@ class AwsSigning:
 class _KmsBlock:
     """`aws_kms`: a key in AWS KMS that signs assertions."""
 
-    name: str = option("name", nonempty("the name of a key"), "", "the name of the key")
+    name: str = option("name", nonempty("the name of a key"), "", "the name of the key in AWS KMS")
     algorithm: str = option("algorithm", TEXT, "", f"one of {', '.join(KMS_ALGORITHMS)}")
 
     @classmethod
@@ -380,7 +384,7 @@ _SECRETS: Final = ("client_secret", "signing_key", "client_assertion", "client_a
 class OAuth2:
     """An access token from `token_url`, for client credentials or a signed assertion (RFC 7523)."""
 
-    token_url: str = option("token_url", TEXT, "", "the https URL that gives tokens")
+    token_url: str = option("token_url", TEXT, "", "the https URL of the server that issues tokens")
     grant_type: str = option(
         "grant_type",
         choice(
@@ -392,23 +396,27 @@ class OAuth2:
         "client_credentials",
         "`client_credentials` with a secret or a signed assertion, or `jwt_bearer`",
     )
-    client_id: str = option("client_id", TEXT, "", "the client")
-    client_secret: str = option("client_secret", TEXT, "", "its secret", is_secret=True)
-    scopes: tuple[str, ...] = option("scopes", TEXTS, (), "scopes to ask for")
+    client_id: str = option("client_id", TEXT, "", "the client ID")
+    client_secret: str = option("client_secret", TEXT, "", "the client secret", is_secret=True)
+    scopes: tuple[str, ...] = option("scopes", TEXTS, (), "scopes to request")
     headers: Mapping[str, str] = option(
-        "additional_headers", TEXT_MAP, {}, "further headers of the request", is_secret=True
+        "additional_headers", TEXT_MAP, {}, "more headers of the token request", is_secret=True
     )
     parameters: Mapping[str, str] = option(
-        "additional_parameters", TEXT_MAP, {}, "further parameters of the request", is_secret=True
+        "additional_parameters",
+        TEXT_MAP,
+        {},
+        "more parameters of the token request",
+        is_secret=True,
     )
     signing_key_name: str = option(
         "signing_key", TEXT, "", "the key of `keys` that signs the assertion"
     )
     claims: Mapping[str, object] = option(
-        "additional_claims", OBJECT, {}, "further claims of the assertion"
+        "additional_claims", OBJECT, {}, "more claims of the assertion"
     )
     include_jti: bool = option(
-        "include_jti_claim", SWITCH, False, "whether the assertion has a `jti`"
+        "include_jti_claim", SWITCH, False, "add the claim `jti` to the assertion"
     )
     thumbprint: str = option(
         "thumbprint", TEXT, "", "the SHA-1 thumbprint of the certificate, as hexadecimal digits"
@@ -416,7 +424,9 @@ class OAuth2:
     assertion: str = option(
         "client_assertion", TEXT, "", "an assertion that is already signed", is_secret=True
     )
-    assertion_path: str = option("client_assertion_path", TEXT, "", "a file with one")
+    assertion_path: str = option(
+        "client_assertion_path", TEXT, "", "a file with an assertion that is already signed"
+    )
     assertion_type: str = option(
         "client_assertion_type", TEXT, CLIENT_ASSERTION, "the type of the assertion"
     )
@@ -495,7 +505,7 @@ class OAuth2:
             raise ConfigError(f"{block.location('signing_key')} refers to non-existent key")
         if not keys[name].private_key:
             raise ConfigError(
-                f"{block.location('signing_key')}: the key `{name}` has no `private_key`"
+                f"{block.location('signing_key')}: the key `{name}` has no `private_key`: add it"
             )
         return keys[name]
 
@@ -538,19 +548,19 @@ class GcpMetadata:
 class AzureIdentity:
     """A token of one of Azure's managed identities."""
 
-    endpoint: str = option("endpoint", TEXT, "", "the service that gives tokens")
+    endpoint: str = option("endpoint", TEXT, "", "the URL of the service that issues tokens")
     resource: str = option(
         "resource", text_or(_STORAGE), _STORAGE, "the resource for which the token is requested"
     )
-    api_version: str = option("api_version", TEXT, "", "the version of its API")
-    object_id: str = option("object_id", TEXT, "", "the identity, by its object")
-    client_id: str = option("client_id", TEXT, "", "the identity, by its client")
-    mi_res_id: str = option("mi_res_id", TEXT, "", "the identity, by its resource")
+    api_version: str = option("api_version", TEXT, "", "the version of the API of the endpoint")
+    object_id: str = option("object_id", TEXT, "", "the object ID of the identity")
+    client_id: str = option("client_id", TEXT, "", "the client ID of the identity")
+    mi_res_id: str = option("mi_res_id", TEXT, "", "the resource ID of the identity")
     app_service: bool = option(
         "use_app_service_msi",
         SWITCH,
         False,
-        "whether it is App Service's endpoint; so is that of `IDENTITY_ENDPOINT`",
+        "the endpoint is that of App Service, as it is if `IDENTITY_ENDPOINT` names it",
     )
 
 
@@ -608,23 +618,27 @@ class Service:
         "response_header_timeout_seconds",
         convert(int, _seconds, "integer from 0", {"type": "integer", "minimum": 0}),
         10.0,
-        "seconds in which a response must begin; 0: only the limit of the whole response applies",
+        "time limit for the start of a response, in seconds; 0: only the limit of the whole "
+        "response applies",
     )
     allow_insecure_tls: bool = option(
-        "allow_insecure_tls", SWITCH, False, "accept any certificate: for tests alone"
+        "allow_insecure_tls", SWITCH, False, "accept any certificate: only for tests"
     )
     ca_certificate: str = option(
         "tls.ca_cert",
         TEXT,
         "",
-        "a file in PEM with the authorities that may sign the service's certificate, instead of "
-        "the system's",
+        "a file in PEM with the authorities that sign the service's certificate, instead of the "
+        "system's",
     )
     system_ca_required: bool = option(
-        "tls.system_ca_required", SWITCH, False, "whether the system's authorities count as well"
+        "tls.system_ca_required",
+        SWITCH,
+        False,
+        "accept certificates of the system's authorities too",
     )
     kind: str = option("type", TEXT, "", "`oci`: a registry, in which bundles are layers")
-    listed_name: str = option("name", TEXT, "", "its name, where `services` is a list")
+    listed_name: str = option("name", TEXT, "", "the name of the service, if `services` is a list")
     methods: _Methods = option("credentials", section(_Methods), _Methods())
     credentials: Credentials | None = None
     is_registry: bool = False
@@ -656,7 +670,8 @@ def with_keys(
         url = "://".join([url.partition("://")[0], url.partition("://")[2].partition("/")[0]])
     elif service.kind:
         warnings.append(
-            f"{block.location('type')}: `{service.kind}` is not a known type and is ignored"
+            f"{block.location('type')}: `{service.kind}` is not a known type and is ignored: use "
+            "`oci`, or remove the key"
         )
     credentials = _credentials(service.methods, block.block("credentials"), keys)
     credentials = _for_kind(credentials, block, is_registry=is_registry)

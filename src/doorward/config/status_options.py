@@ -24,7 +24,8 @@ class StatusOptions:
         "service",
         TEXT,
         "",
-        "the service that gets the status; without `console` and `prometheus`, the first one",
+        "the service to which the status is sent; by default the first one, if neither `console` "
+        "nor `prometheus` is set",
     )
     partition: str = option("partition_name", TEXT, "", "the part of the path after `status/`")
     console: bool = option("console", SWITCH, False, "write the status to the log")
@@ -35,9 +36,11 @@ class StatusOptions:
         "prometheus_config.collectors.bundle_loading_duration_ns.buckets",
         INCREASING,
         _BUCKETS,
-        "buckets of that histogram, in nanoseconds",
+        "buckets of the histogram `bundle_loading_duration_ns`",
     )
-    trigger: Trigger = option("trigger", TRIGGER, "periodic", "`manual`: it is sent when asked for")
+    trigger: Trigger = option(
+        "trigger", TRIGGER, "periodic", "`manual`: the status is sent only on request"
+    )
     plugin: str = option("plugin", TEXT, "", "not supported, as there are no third-party plugins")
 
     @classmethod

@@ -167,7 +167,8 @@ class TraceBlock:
         "address",
         TEXT,
         "",
-        f"the collector's address; else `{_ADDRESSES['grpc']}`, over HTTP `{_ADDRESSES['http']}`",
+        f"the collector's address; by default `{_ADDRESSES['grpc']}`, over HTTP "
+        f"`{_ADDRESSES['http']}`",
     )
     service_name: str = option("service_name", text_or("opa"), "opa", "`service.name` of all spans")
     sample_percentage: float = option(
@@ -178,7 +179,7 @@ class TraceBlock:
             message=": unsupported distributed_tracing.sample_percentage '{value:g}'",
         ),
         100.0,
-        "of traces that start here; a caller's traces follow its own sampling",
+        "percentage of the traces that start here; a caller's traces follow its own sampling",
     )
     encryption: str = option(
         "encryption",
@@ -190,7 +191,7 @@ class TraceBlock:
             message=": unsupported distributed_tracing.encryption_scheme '{value}'",
         ),
         "off",
-        "`mtls`: with a client certificate",
+        "`tls`: encrypted; `mtls`: with a client certificate too",
     )
     allow_insecure_tls: bool = option(
         "allow_insecure_tls",
@@ -204,8 +205,15 @@ class TraceBlock:
         "",
         "a file in PEM with the authorities of the collector's certificate",
     )
-    certificate: str = option("tls_cert_file", TEXT, "", "our certificate, in PEM")
-    private_key: str = option("tls_private_key_file", TEXT, "", "its private key, in PEM")
+    certificate: str = option(
+        "tls_cert_file", TEXT, "", "a file with the client certificate, in PEM"
+    )
+    private_key: str = option(
+        "tls_private_key_file",
+        TEXT,
+        "",
+        "a file with the private key of the client certificate, in PEM",
+    )
     environment: str = option(
         "resource.deployment_environment", TEXT, "", "`deployment.environment` of all spans"
     )
@@ -217,15 +225,26 @@ class TraceBlock:
     )
     version: str = option("resource.service_version", TEXT, "", "`service.version` of all spans")
     batch_timeout: int = option(
-        f"{_BATCH}.batch_timeout_ms", integer(1), 5_000, "milliseconds that a span may wait"
+        f"{_BATCH}.batch_timeout_ms",
+        integer(1),
+        5_000,
+        "maximum number of milliseconds that a span waits to be sent",
     )
     export_timeout: int = option(
-        f"{_BATCH}.export_timeout_ms", integer(1), 30_000, "milliseconds in which a batch is sent"
+        f"{_BATCH}.export_timeout_ms",
+        integer(1),
+        30_000,
+        "time limit for sending a batch, in milliseconds",
     )
     batch_size: int = option(
-        f"{_BATCH}.max_export_batch_size", integer(1), 512, "spans of a request"
+        f"{_BATCH}.max_export_batch_size", integer(1), 512, "maximum number of spans in a request"
     )
-    queue_size: int = option(f"{_BATCH}.max_queue_size", integer(1), 2_048, "spans that may wait")
+    queue_size: int = option(
+        f"{_BATCH}.max_queue_size",
+        integer(1),
+        2_048,
+        "maximum number of spans that wait to be sent",
+    )
     blocking: bool = option(
         f"{_BATCH}.blocking",
         convert(bool, _refuse_blocking, "false", {"type": "boolean"}),

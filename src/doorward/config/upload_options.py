@@ -78,15 +78,18 @@ class UploadOptions:
         "one, if neither `console` nor `file` is set",
     )
     service_path: str = option(
-        "resource", TEXT, "", "the path below its URL; else `/logs`, for `otlp` `/v1/logs`"
+        "resource",
+        TEXT,
+        "",
+        "the path below the service's URL; by default `/logs`, for `otlp` `/v1/logs`",
     )
     partition: str = option("partition_name", TEXT, "", "the part of the path after `logs/`")
     protocol: Protocol = option(
         "protocol",
         choice(_OPA, _OTLP, _S3, message="must be `opa`, `otlp` or `s3`, not `{value}`"),
         "opa",
-        "how the service takes events: as OPA sends them, as log records of "
-        "[OpenTelemetry, or as objects of S3](run.md#collectors-and-buckets)",
+        "the format that the service accepts: events as OPA sends them, log records of "
+        "[OpenTelemetry, or objects of S3](run.md#collectors-and-buckets)",
         is_opa=False,
     )
     buffer_type: BufferType = option(
@@ -95,35 +98,46 @@ class UploadOptions:
             _SIZE, _EVENT, message=': invalid buffer type "{value}", expected "event" or "size"'
         ),
         "size",
-        "`size`: events wait in compressed chunks; `event`: one by one",
+        "`size`: events wait in compressed chunks; `event`: they wait one by one",
     )
     buffer_bytes: int = option(
         "reporting.buffer_size_limit_bytes",
         _POSITIVE,
         64 << 20,
-        "memory of the inputs and results of events that wait to be written, estimated from the "
-        "size of the requests; with a service, of the chunks that wait to be sent (OPA: no limit)",
+        "maximum size of the inputs and results of events that wait to be written, estimated from "
+        "the size of the requests; with a service, of the chunks that wait to be sent (OPA: no "
+        "limit)",
     )
     buffer_events: int = option(
         "reporting.buffer_size_limit_events",
         _POSITIVE,
         10_000,
-        "events that wait to be written; with a service and the buffer type `event`, to be sent",
+        "maximum number of events that wait to be written; with a service and the buffer type "
+        "`event`, to be sent",
     )
     chunk_bytes: int = option(
-        "reporting.upload_size_limit_bytes", _CHUNK, 32_768, "bytes of one request, compressed"
+        "reporting.upload_size_limit_bytes",
+        _CHUNK,
+        32_768,
+        "maximum size of an upload, compressed, in bytes",
     )
     min_delay: float = option(
-        "reporting.min_delay_seconds", _DELAY, 300.0, "seconds between two uploads at least"
+        "reporting.min_delay_seconds",
+        _DELAY,
+        300.0,
+        "minimum number of seconds between two uploads",
     )
     max_delay: float = option(
-        "reporting.max_delay_seconds", _DELAY, 600.0, "seconds between two uploads at most"
+        "reporting.max_delay_seconds",
+        _DELAY,
+        600.0,
+        "maximum number of seconds between two uploads",
     )
     rate: float | None = option(
         "reporting.max_decisions_per_second",
         convert(float, _rate, "number from 0", {"type": "number", "minimum": 0}),
         None,
-        "decisions in a second that are sent; more are dropped; 0: all are sent",
+        "maximum number of decisions sent per second; further ones are dropped; 0: all are sent",
     )
     trigger: UploadTrigger = option(
         "reporting.trigger",
@@ -134,7 +148,7 @@ class UploadOptions:
             message=': invalid trigger mode "{value}" (want "periodic" or "manual")',
         ),
         "periodic",
-        "`immediate`: as soon as a chunk is full; `manual`: never",
+        "`immediate`: upload as soon as a chunk is full; `manual`: never upload",
     )
     spool: str = option(
         "spool.directory",
@@ -144,7 +158,7 @@ class UploadOptions:
         is_opa=False,
     )
     spool_bytes: int = option(
-        "spool.max_bytes", _POSITIVE, 1 << 30, "bytes that the spool may take", is_opa=False
+        "spool.max_bytes", _POSITIVE, 1 << 30, "maximum size of the spool, in bytes", is_opa=False
     )
     plugin: str = option("plugin", TEXT, "", "not supported, as there are no third-party plugins")
 
@@ -202,13 +216,17 @@ class FileOptions:
     """`decision_logs.file`: a file with one event on each line, which is rotated."""
 
     path: str = option(
-        "path", nonempty("the path of a file"), "", "a file with an event a line", is_opa=False
+        "path",
+        nonempty("the path of a file"),
+        "",
+        "a file to which events are written, one line of JSON each",
+        is_opa=False,
     )
     max_bytes: int = option(
         "max_bytes",
         _POSITIVE,
         100 << 20,
-        "bytes from which the file becomes `path.1`, and so on",
+        "size in bytes at which the file is renamed to `path.1`, and `path.1` to `path.2`",
         is_opa=False,
     )
     keep: int = option("keep", integer(0, 1000), 5, "number of older files to keep", is_opa=False)

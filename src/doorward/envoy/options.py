@@ -96,7 +96,7 @@ class Options:
         "strict",
         SWITCH,
         False,
-        "refuse what the application could read [otherwise than the policy](strict.md)",
+        "refuse requests that the application could read [differently from the policy](strict.md)",
         is_opa=False,
     )
     socket_mode: int = option(

@@ -36,7 +36,7 @@ class Options:
         "addr",
         nonempty(),
         "127.0.0.1:9292",
-        "`host:port` or `unix:///path`: only proxies may reach it",
+        "`host:port` or `unix:///path`; make sure that only proxies can connect",
     )
     path: str = option("path", nonempty(), "envoy/authz/allow", "the document that decides")
     strict: bool = option(
@@ -49,7 +49,8 @@ class Options:
         "secret",
         _SECRET,
         "",
-        "what proxies send as `x-doorward-secret`; without it everybody who can connect may ask",
+        "the secret that proxies send as `x-doorward-secret`; without it, every client that can "
+        "connect gets decisions",
         is_secret=True,
     )
     response_headers: tuple[str, ...] = option(
@@ -65,11 +66,14 @@ class Options:
         "has all of them, empty where the policy sets none",
     )
     max_body: int = option(
-        "max-body-size", integer(1, 2**20), 8192, "bytes of a body, where the proxy sends one"
+        "max-body-size",
+        integer(1, 2**20),
+        8192,
+        "maximum size of a request body, in bytes, if the proxy sends one",
     )
     skip_body: bool = option(
         "skip-request-body-parse",
         SWITCH,
         False,
-        "no `parsed_body`, and bodies that are not seen are not refused",
+        "omit `parsed_body` from the input, and do not refuse requests whose body is not seen",
     )
