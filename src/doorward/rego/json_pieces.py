@@ -136,15 +136,17 @@ class _Kind:
     """
 
     def __init__(self, new: type, keys: tuple[str, ...], strings: Strings) -> None:
-        self.copy: Callable[[dict[str, Value]], dict[str, Value]] = self._try
+        self.copy: Callable[[dict[str, Value]], dict[str, Value]] = self._copy_and_count
         self._new = new
         self._strings = strings
         self._repeated = dict.fromkeys(keys, 0)
         """The strings that were there already, by the key under which they stand."""
         self._tried = 0
 
-    def _try(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Copy an object and count the strings that repeat."""
+    def _copy_and_count(self, obj: dict[str, Value]) -> dict[str, Value]:
+        """Copy an object and count the strings that repeat. After `_TRIED` objects, `copy` becomes
+        a function compiled from the counts.
+        """
         strings = self._strings
         strings.forget()
         into: dict[str, Value] = self._new().__dict__
@@ -157,14 +159,14 @@ class _Kind:
                 self._repeated[key] += 1
         self._tried += 1
         if self._tried == _TRIED:
-            self.copy = self._compiled()
+            self.copy = self._compile_copy()
         return into
 
     def _is_shared(self, key: str) -> bool:
         """Return True if the strings under a key repeat so often that it pays to look them up."""
         return self._repeated[key] * _SELDOM >= _TRIED
 
-    def _compiled(self) -> Callable[[dict[str, Value]], dict[str, Value]]:
+    def _compile_copy(self) -> Callable[[dict[str, Value]], dict[str, Value]]:
         """Compile and return a function that copies an object, assignment by assignment."""
         strings = self._strings
         names: dict[str, Any] = {

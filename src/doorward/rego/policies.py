@@ -125,8 +125,9 @@ class Policies:
         key: str | None = None,
         notes: Any = None,
     ) -> None:
-        """`functions`: code that an earlier run saved. `key`: the key under which this program is
-        saved; None if it is not. `notes`: those of `prepare`.
+        """Combine parsed modules with their checked program; code is generated here. `functions`:
+        code that an earlier run saved. `key`: the key under which this program is saved; None if it
+        is not. `notes`: those of `prepare`.
         """
         self.modules = modules
         self.options = options

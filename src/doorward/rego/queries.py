@@ -257,8 +257,8 @@ class Query:
 
     @property
     def near_misses(self) -> dict[str, str]:
-        """For each path below `data` that the query reads and that does not exist, the most similar
-        existing path, if there is one; both as text.
+        """The most similar existing path for each path below `data` that the query reads and that
+        does not exist, if there is one; both as text.
         """
         from doorward.rego.analysis.hints import near_path
 
@@ -305,7 +305,7 @@ class Query:
         try:
             return self._value(state)  # type: ignore[misc] # a query that `_is_plain` has one
         except EvalError as error:
-            return self._exactly(state, error, lambda: self._exact_function(single=True))
+            return self._repeat_exactly(state, error, lambda: self._exact_function(single=True))
         except RecursionError:
             return self._run(state, single=True)
 
@@ -319,7 +319,7 @@ class Query:
         try:
             return self._value(state)  # type: ignore[misc]  # a query that `_is_plain` has one
         except EvalError as error:
-            return self._exactly(state, error, lambda: self._exact_function(single=True))
+            return self._repeat_exactly(state, error, lambda: self._exact_function(single=True))
         except RecursionError:
             return self._run(state, single=True)
         finally:
@@ -435,7 +435,7 @@ class Query:
         try:
             return self._run_at_any_depth(work, evaluation)
         except EvalError as error:
-            return self._exactly(evaluation, error, exact)
+            return self._repeat_exactly(evaluation, error, exact)
 
     def _run_at_any_depth(self, work: Work, evaluation: Evaluation) -> Any:
         """Return the result of `work`. If rules nest too deeply for Python's stack, they are
@@ -494,7 +494,9 @@ class Query:
             work = self._exact_work[single] = self._function(self._exact, single=single)
         return work
 
-    def _exactly(self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]) -> Any:
+    def _repeat_exactly(
+        self, evaluation: Evaluation, error: EvalError, exact: Callable[[], Work]
+    ) -> Any:
         """Evaluate again with exact code, which takes OPA's steps in OPA's order, after faster code
         raised `error`, and return the result. Raise the error of exact code if that fails too;
         `error` itself if the code was exact already or a limit was exceeded.

@@ -90,7 +90,7 @@ def test_all_documents_are_the_same_to_both_parsers(
         nodes = yaml_nodes.compose_yaml(text)
     except yaml.YAMLError:
         return
-    slow = yaml.compose_all(text, yaml_nodes._composing(yaml_nodes._loader_class()))
+    slow = yaml.compose_all(text, yaml_nodes._node_loader(yaml_nodes._loader_class()))
     assert [serialized(each) for each in nodes] == [serialized(each) for each in slow]
 
 

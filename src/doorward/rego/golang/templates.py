@@ -383,7 +383,7 @@ def _print(*values: Any) -> str:
     is a string.
     """
     out: list[str] = []
-    for n, text in enumerate(_all_shown(values)):
+    for n, text in enumerate(_bounded_texts(values)):
         if n and not isinstance(values[n], str) and not isinstance(values[n - 1], str):
             out.append(" ")
         out.append(text)
@@ -391,10 +391,10 @@ def _print(*values: Any) -> str:
 
 
 def _println(*values: Any) -> str:
-    return " ".join(_all_shown(values)) + "\n"
+    return " ".join(_bounded_texts(values)) + "\n"
 
 
-def _all_shown(values: Iterable[Any]) -> Iterator[str]:
+def _bounded_texts(values: Iterable[Any]) -> Iterator[str]:
     """Yield values as text; LimitError above `MAX_TEXT` in all."""
     size = 0
     for value in values:

@@ -180,7 +180,7 @@ def _parse(address: str) -> dict[str, str]:
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        parts["hostname"], parts["port"] = _split_host(_check_authority(authority))
+        parts["hostname"], parts["port"] = _split_host(_decode_authority(authority))
     return {**parts, "path": path_unescape(rest), "raw_path": rest}
 
 
@@ -200,12 +200,12 @@ def _split_scheme(address: str) -> tuple[str, str]:
     return "", address
 
 
-def _check_authority(authority: str) -> str:
+def _decode_authority(authority: str) -> str:
     """Return the host and port of an authority, `user:password@host:port`, with escapes decoded;
     BuiltinError if a part is invalid.
     """
     user, at, host = authority.rpartition("@")
-    host = _check_host(host)
+    host = _decode_host(host)
     if at:
         if not _USERINFO.match(user):
             raise BuiltinError("net/url: invalid userinfo")
@@ -213,7 +213,7 @@ def _check_authority(authority: str) -> str:
     return host
 
 
-def _check_host(host: str) -> str:
+def _decode_host(host: str) -> str:
     """Return host and port with escapes decoded, an IPv6 address still in its brackets;
     BuiltinError if they are invalid.
     """

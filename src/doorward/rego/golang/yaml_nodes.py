@@ -148,14 +148,14 @@ def compose_yaml(text: str) -> list[Any]:
     if yaml.__with_libyaml__ and not _NOT_SHARED.search(text):
         cyaml: Any = yaml.cyaml
         try:
-            return list(yaml.compose_all(text, _composing(cyaml.CParser)))
+            return list(yaml.compose_all(text, _node_loader(cyaml.CParser)))
         except yaml.YAMLError:
             pass
-    return list(yaml.compose_all(text, _composing(_loader_class())))
+    return list(yaml.compose_all(text, _node_loader(_loader_class())))
 
 
 @lru_cache(maxsize=2)
-def _composing(parser: Any) -> Any:
+def _node_loader(parser: Any) -> Any:
     """Return a loader class for PyYAML that builds nodes in Python from the events of `parser`."""
     import yaml.composer
     import yaml.resolver
