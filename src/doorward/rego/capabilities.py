@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from doorward.base.records import record
 from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
-from doorward.rego.builtins.registry.declarations import declared
+from doorward.rego.builtins.registry.declarations import from_declaration
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.keywords import FUTURE_KEYWORDS, V1_KEYWORDS
@@ -80,7 +80,7 @@ class Capabilities:
             features=frozenset(_names(document, "features")),
             allow_net=None if hosts is None else frozenset(host.lower() for host in hosts),
             declared=tuple(
-                [declared(i) for i in builtins if "decl" in i and i["name"] not in REGISTRY]
+                [from_declaration(i) for i in builtins if "decl" in i and i["name"] not in REGISTRY]
             ),
         )
 

@@ -148,7 +148,7 @@ class _Kind:
         a function compiled from the counts.
         """
         strings = self._strings
-        strings.forget()
+        strings.forget_if_full()
         into: dict[str, Value] = self._new().__dict__
         for key, value in obj.items():
             # One by one: `update` would make room for keys of its own.
@@ -173,7 +173,7 @@ class _Kind:
             "new": self._new,
             "share": strings.share_value,
             "once": strings.setdefault,
-            "forget": strings.forget,
+            "forget": strings.forget_if_full,
         }
         lines = ["into = new().__dict__"]
         if any(map(self._is_shared, self._repeated)):

@@ -74,7 +74,7 @@ class Strings(dict[str, str]):
         ones met before; changes and returns `obj`. All are forgotten when more than `KEPT` are
         remembered.
         """
-        self.forget()
+        self.forget_if_full()
         once = self.setdefault
         for key, value in obj.items():
             if type(value) is str:
@@ -93,7 +93,7 @@ class Strings(dict[str, str]):
             return [self.setdefault(item, item) if type(item) is str else item for item in value]
         return value
 
-    def forget(self) -> None:
+    def forget_if_full(self) -> None:
         """Drop all strings if more than `KEPT` are remembered."""
         if len(self) > KEPT:
             self.clear()

@@ -156,7 +156,7 @@ class Query:
 
     @property
     def _exact(self) -> Code:
-        """The code that decides errors."""
+        """The exact code of the query's program, which decides the error of an evaluation."""
         return self._fast.exact()
 
     def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:

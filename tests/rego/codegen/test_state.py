@@ -150,7 +150,11 @@ def test_loops_are_counted_where_they_stand() -> None:
         assert counters.uncounted == 0
     assert (counters.loops, counters.uncounted) == (0, 0)
     counters.add_call()
-    assert (counters.calls, counters.pass_one(), counters.pass_one()) == (1, 1, 2)
+    assert (counters.calls, counters.number_uncounted_loop(), counters.number_uncounted_loop()) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_a_part_of_the_evaluation_is_read_once_at_the_start() -> None:

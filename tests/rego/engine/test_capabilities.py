@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, CompileError, Engine, Environment, EvalError, Registry, types
-from doorward.rego.builtins.registry.declarations import declared, to_declaration
+from doorward.rego.builtins.registry.declarations import from_declaration, to_declaration
 from doorward.rego.capabilities import FEATURES, future_keywords
 from doorward.rego.shared import Capabilities
 
@@ -153,7 +153,7 @@ def test_the_code_of_a_registry_counts_more_than_a_declaration() -> None:
 @pytest.mark.parametrize("name", [builtin.name for builtin in REGISTRY])
 def test_a_declaration_can_be_read_again(name: str) -> None:
     entry = to_declaration(REGISTRY[name])
-    again = declared(entry)
+    again = from_declaration(entry)
     assert (to_declaration(again)["decl"], again.pure) == (entry["decl"], REGISTRY[name].pure)
 
 

@@ -41,7 +41,7 @@ def test_what_was_written_since_a_mark_is_taken_back_with_its_comments() -> None
     layout.pass_row(2)
     layout.open_lines(delay=False)
     layout.write("dropped")
-    assert layout.written(mark).endswith("dropped")
+    assert layout.text_since(mark).endswith("dropped")
     layout.back(mark)
     assert (layout.text(), layout.level, len(layout.comments)) == ("kept", 0, 1)
 

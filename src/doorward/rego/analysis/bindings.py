@@ -62,8 +62,8 @@ class Binding:
     binds: set[str] = field(default_factory=set)
 
     def missing(self) -> list[Var]:
-        """Return the needed variables that neither `bound` nor what was added itself binds, in the
-        order of the text; [] if there are none.
+        """Return the needed variables that are neither in `bound` nor bound by what was added, in
+        the order of the text; [] if there are none.
         """
         return [v for name, v in self.needs.items() if not self._is_bound(name)]
 

@@ -403,7 +403,7 @@ class _Walk:
         if self.walks != before:
             self.multiplicity.note(node)
 
-    def tested(self, body: Body) -> None:
+    def test(self, body: Body) -> None:
         """Analyse the body of an `every`, `not`, `and` or `or`."""
         self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
@@ -419,10 +419,10 @@ class _Walk:
             case Every():
                 self.every(term)
             case Not():
-                self.tested(term.body)
+                self.test(term.body)
             case And() | Or():
-                self.tested(term.left)
-                self.tested(term.right)
+                self.test(term.left)
+                self.test(term.right)
             case Call(_, (left, right)) if term.name in ("eq", "assign"):
                 ready = ready_equations(left, right, self.bound, self.outer, self.callees.arity)
                 for pattern, value in ready:
@@ -471,7 +471,7 @@ class _Walk:
             for variable in (term.value, term.key):
                 if variable is not None:
                     self.bind_target(variable)
-            self.tested(term.body)
+            self.test(term.body)
 
     # Terms
 

@@ -126,7 +126,8 @@ class Program:
 
     def check_sites(self, check: Callable[[list[Sites]], list[Diagnostic]]) -> list[Diagnostic]:
         """Return the errors that `check` finds in the calls of each module. Rules of one shape have
-        the same errors, so that all calls are checked only if there is one.
+        the same errors, so `check` gets one rule of each shape first, and all rules only if there
+        is an error.
         """
         return check(self.sites) and check([sites_of(module) for module in self.listed])
 

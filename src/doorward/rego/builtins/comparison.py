@@ -22,13 +22,13 @@ def equal_(x: Value, y: Value) -> bool:
 
 @builtin("eq", any_, any_, returns=boolean, infix="=", inverse=inverse("equal"))
 def eq(x: Value, y: Value) -> bool:
-    """Return true if `x` and `y` unify: for two values, whether they are the same."""
+    """Return true if `x` and `y` unify; two values do if they are the same."""
     return equal(x, y)
 
 
 @builtin("assign", any_, any_, returns=boolean, infix=":=", inverse=inverse("equal"))
 def assign(x: Value, y: Value) -> bool:
-    """Return true if `x` can be assigned `y`: for two values, whether they are the same."""
+    """Return true if `x` can be assigned `y`; of two values, if they are the same."""
     return equal(x, y)
 
 

@@ -77,5 +77,5 @@ def _sets(sets: frozenset[Key]) -> list[frozenset[Key]]:
     inverse=inverse("minus"),
 )
 def set_diff(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
-    """The members of `x` that `y` has not."""
+    """The members of `x` that are not in `y`."""
     return x - y

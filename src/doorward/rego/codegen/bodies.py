@@ -307,11 +307,11 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
             assert in_function or state.counters.loops == loops, "an answer for each round"
             in_function |= len(state.code.tails) != tails
             if in_function:
-                state.code.give_back(ast.Constant(value=True))
+                state.code.return_value(ast.Constant(value=True))
             else:
                 state.code.assign(name, ast.Constant(value=True))
         if in_function:
-            state.code.give_back(ast.Constant(value=False))
+            state.code.return_value(ast.Constant(value=False))
     if in_function:
         # Names that were bound inside belong to the inner function.
         state.reads.forget_since(always)

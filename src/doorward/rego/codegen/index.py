@@ -69,12 +69,12 @@ class _Split:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of definitions that each value leaves."""
+        """The number of definitions to try for each value of the source."""
         return [len(positions) + len(self.always) for positions in self.named.values()]
 
     @property
     def entries(self) -> int:
-        """The number of positions in the whole table."""
+        """The number of entries for all values in the table together."""
         return sum(self.sizes)
 
     @property

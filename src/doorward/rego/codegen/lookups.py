@@ -204,7 +204,7 @@ def _may_go_uncounted(state: FunctionState) -> bool:
         allowed = 2 if state.kind is FunctionKind.RULE else 0
     if state.counters.uncounted >= allowed:
         return False
-    return state.counters.pass_one() % MAX_UNCOUNTED != 0
+    return state.counters.number_uncounted_loop() % MAX_UNCOUNTED != 0
 
 
 def share(state: FunctionState, document: str, names: Sequence[str]) -> None:

@@ -67,7 +67,7 @@ def query_bindings(
                 size = ast.Constant(value=ROW + len(row.elts))
                 code.run(method("count_items", size, constants.add(body[0].span)))
             code.run(method_of(load(out), "append", row))
-        code.give_back(load(out))
+        code.return_value(load(out))
     return finish(state, name, ("ctx",))
 
 
@@ -81,8 +81,8 @@ def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.
         with state.scope(), state.code.leaving(lambda: runtime("UNDEFINED")):
             for step in steps:
                 expression(state, step)
-            state.code.give_back(_value(state, expr))
-        state.code.give_back(runtime("UNDEFINED"))
+            state.code.return_value(_value(state, expr))
+        state.code.return_value(runtime("UNDEFINED"))
     return finish(state, name, ("ctx",))
 
 

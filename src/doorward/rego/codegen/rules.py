@@ -221,10 +221,10 @@ def one_rule_function(
         with _rule_scope(state, rule, rules.args, leave=lambda: load(answer)):
             value = _head_value(state, rule).code
             if first:
-                state.code.give_back(value)
+                state.code.return_value(value)
             else:
                 _join(state, rules, answer, value, rule.span)
-        state.code.give_back(load(answer))
+        state.code.return_value(load(answer))
         return finish(state, node.name, ("ctx", *rules.args))
 
 
@@ -424,7 +424,7 @@ def _write_joined(
             ):
                 value = _head_value(state, rule).code
                 _note_answer(state, rule)
-                state.code.give_back(value)
+                state.code.return_value(value)
         else:
             if not answer:
                 answer = state.temps.fresh_shared("answer")
@@ -463,7 +463,7 @@ def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> 
             answer = state.code.bind_temp(call(load(rule), *operands))
             state.code.test_defined(answer)
             if all(rules.final):
-                state.code.give_back(answer)
+                state.code.return_value(answer)
             else:
                 state.code.assign(out, call(rules.join, load(out), answer, load(span)))
     if single:
@@ -481,10 +481,10 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
     if state.code.written and isinstance(state.code.written[-1], ast.Return):
         return
     if default is None:
-        state.code.give_back(runtime("UNDEFINED"))
+        state.code.return_value(runtime("UNDEFINED"))
         return
     with state.code.at(default.rule.span):
-        state.code.give_back(_head_value(state, default.rule).code)
+        state.code.return_value(_head_value(state, default.rule).code)
 
 
 def _fallback_value(
@@ -532,7 +532,7 @@ def _definition(state: FunctionState, rules: _Rules, definition: Definition, ans
     function = state.code.inner_function(state.temps.fresh("chain"))
     with state.counters.scope(), state.code.redirect_to(function):
         _alternatives(state, rules, rule, lambda: runtime("UNDEFINED"))
-        state.code.give_back(runtime("UNDEFINED"))
+        state.code.return_value(runtime("UNDEFINED"))
     result = state.code.bind_temp(call(load(function.name)))
     with state.scope():
         state.code.test_defined(result)
@@ -573,7 +573,7 @@ def _branch(
             assert several or state.counters.loops == loops, "an answer for each round"
             if not several or (value.is_constant and not _may_go_on(state, rules, rule)):
                 _note_answer(state, rule)
-                state.code.give_back(value.code)
+                state.code.return_value(value.code)
             else:
                 answer = state.temps.fresh_shared("answer")
                 _join(state, rules, answer, value.code, rule.span)
@@ -584,7 +584,7 @@ def _branch(
         with state.scope():
             state.code.test_defined(load(answer))
             _note_answer(state, rule)
-            state.code.give_back(load(answer))
+            state.code.return_value(load(answer))
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
@@ -602,7 +602,7 @@ def _return_if_defined(state: FunctionState, answer: str) -> None:
     """
     with state.scope():
         state.code.test_defined(load(answer))
-        state.code.give_back(load(answer))
+        state.code.return_value(load(answer))
 
 
 # Partial rules
@@ -673,7 +673,7 @@ def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
         span = state.constants.add(node.definitions[0].rule.span)
         where = state.constants.add(node.path), span
         state.code.run(method("add_children", load(out), *where))
-    state.code.give_back(_collection_value(rules, out))
+    state.code.return_value(_collection_value(rules, out))
 
 
 def _collection_value(rules: _Rules, out: str) -> ast.expr:

@@ -287,7 +287,7 @@ class Counters:
     def add_builtin(self) -> None:
         self.builtins += 1
 
-    def pass_one(self) -> int:
+    def number_uncounted_loop(self) -> int:
         """Count a loop that may go uncounted; return its number."""
         self.passed += 1
         return self.passed

@@ -103,7 +103,7 @@ class Record:
                 for name in _rule_names(node):
                     # From the shortest path on: a rule nearer to the root makes the documents below
                     # it.
-                    attempt = self.recorder.answered(sample.evaluation, name)
+                    attempt = self.recorder.first_attempt(sample.evaluation, name)
                     if attempt is not None:
                         attempts[id(attempt)] = attempt
                         break

@@ -142,7 +142,7 @@ class Recorder:
                 self._answered.setdefault((evaluation, name), attempt)
         self._stack.append(attempt)
 
-    def answered(self, evaluation: Evaluation, name: str) -> Attempt | None:
+    def first_attempt(self, evaluation: Evaluation, name: str) -> Attempt | None:
         """Return the first recorded attempt at the rules at `name` in `evaluation`, which caches
         their answer. None if there is none, and always for functions.
         """

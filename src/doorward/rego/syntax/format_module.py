@@ -118,13 +118,13 @@ class ModuleWriter:
             self.layout.pass_row(group[0].span.row)
             for imported in sorted(group, key=_import_rank):
                 self.layout.start_line()
-                self.imported(imported)
+                self.import_(imported)
                 if id(imported) in beside:
                     self.layout.write(f" #{beside[id(imported)]}")
                 self.layout.end_line()
             self.layout.blank_line()
 
-    def imported(self, item: Import) -> None:
+    def import_(self, item: Import) -> None:
         """Write one import, without its comment and without ending the line."""
         self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())

@@ -315,7 +315,7 @@ class TermWriter:
         line.inline = True
         start = line.mark()
         TermWriter(line, self.keywords).term(term)
-        return line.written(start)
+        return line.text_since(start)
 
     def term_in(self, term: Term, *, parens: bool) -> None:
         """Write a term of any kind; `parens` puts an infix call in parentheses. UnexpectedComment

@@ -70,7 +70,7 @@ class Layout:
         return len(self._out)
 
     def mark(self) -> Mark:
-        """Return the present state for `back` and `written`."""
+        """Return the present state for `back` and `text_since`."""
         return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
 
     def back(self, mark: Mark) -> None:
@@ -79,7 +79,7 @@ class Layout:
         self.level, self.inline = mark.level, mark.inline
         self.comments, self.beside = mark.comments, mark.beside
 
-    def written(self, mark: Mark) -> str:
+    def text_since(self, mark: Mark) -> str:
         """Return the output since `mark`."""
         return "".join(self._out[mark.length :])
 

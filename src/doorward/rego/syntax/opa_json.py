@@ -98,7 +98,7 @@ class _Writer:
         # The first comment of a METADATA block has the block's location.
         blocks = {a.span.start: _block_location(a.span) for a in module.annotations}
         for name, items in (
-            ("imports", [self.imported(i) for i in module.imports]),
+            ("imports", [self.import_(i) for i in module.imports]),
             ("annotations", [self.annotations(a) for a in module.annotations]),
             ("rules", [self.rule(r) for r in module.rules]),
             ("comments", [self.comment(c, blocks) for c in module.comments]),
@@ -120,7 +120,7 @@ class _Writer:
         ]
         return {**self.location(_cut(package.span, len("package"))), "path": path}
 
-    def imported(self, item: Import) -> Json:
+    def import_(self, item: Import) -> Json:
         """Return the JSON of an import: alias, if there is one, and path."""
         alias = {"alias": item.alias} if item.alias is not None else {}
         span = _cut(item.span, len("import"))

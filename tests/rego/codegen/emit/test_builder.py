@@ -64,7 +64,7 @@ def test_what_is_captured_stands_where_it_is_spliced(code: Builder) -> None:
 def test_the_function_goes_on_inside_where_python_nests_no_deeper(code: Builder) -> None:
     for n in range(MAX_LOOPS + 1):
         code.loop(store(f"x{n}"), load("xs"))
-    code.give_back(load("x0"))
+    code.return_value(load("x0"))
     function = code.function("f", ["xs"], [])
     assert len(code.tails) == 1
     assert ast.unparse(code.tails[0][-1]) == "return rt.MISSING"
@@ -77,7 +77,7 @@ def test_tests_alone_nest_no_deeper_either(code: Builder) -> None:
     for n in range(MAX_DEPTH + 1):
         code.assign(f"x{n}", load("a"))
         code.test(load(f"x{n}"))
-    code.give_back(load("a"))
+    code.return_value(load("a"))
     compile(ast.Module(body=[code.function("f", ["a"], [])], type_ignores=[]), "f", "exec")
     # In an inner function, where each test is a guard.
     assert code.depth == 0
@@ -88,7 +88,7 @@ def test_an_inner_function_is_written_apart(code: Builder) -> None:
     inner = code.inner_function("inner")
     with code.redirect_to(inner):
         assert (code.depth, code.conditional) == (0, True)
-        code.give_back(load("b"))
+        code.return_value(load("b"))
     code.run(call(load("inner")))
     assert lines(code) == ["if a:", "", "    def inner():", "        return b", "    inner()"]
 

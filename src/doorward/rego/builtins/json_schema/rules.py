@@ -163,7 +163,7 @@ class Match:
         self.add_violations(schema, value, path, result)
         return result
 
-    def bound(self, result: Result) -> None:
+    def limit_errors(self, result: Result) -> None:
         """Drop the errors of `result` beyond the `most` that are reported, in place."""
         del result.errors[self.most :]
 
@@ -444,7 +444,7 @@ def each_item(schema: Schema) -> Rule:
         """Match every item with the schema."""
         for index, item in enumerate(value):
             match.add_violations(schema, item, (path, str(index)), result)
-            match.bound(result)
+            match.limit_errors(result)
 
     return rule
 
@@ -465,7 +465,7 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
         if isinstance(more, Schema):
             for index in range(len(schemas), len(value)):
                 match.add_violations(more, value[index], (path, str(index)), result)
-                match.bound(result)
+                match.limit_errors(result)
         elif not more:
             result.add("array_no_additional_items", path, "No additional items allowed on array")
 
@@ -483,7 +483,7 @@ def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
         text = canonical(item)
         if text in seen:
             result.add("unique", path, f"array items[{seen[text]},{index}] must be unique")
-            match.bound(result)
+            match.limit_errors(result)
         seen[text] = index
 
 
@@ -533,7 +533,7 @@ def other_names(
         """
         for name in sorted(value):
             match.check_deadline()
-            match.bound(result)
+            match.limit_errors(result)
             fits = [schema for matches, schema in patterns if matches(name)]
             for schema in fits:
                 match.add_violations(schema, value[name], (path, name), result)

@@ -23,7 +23,7 @@ from doorward.rego.conversion import from_python
 from doorward.rego.errors import INTERNAL_ERROR, EvaluationAborted
 from doorward.rego.values import to_key
 
-__all__ = ["declared", "to_declaration"]
+__all__ = ["from_declaration", "to_declaration"]
 
 MAX_DEPTH: Final = 50
 """The most levels of nesting in the types of a declaration."""
@@ -84,7 +84,7 @@ def _type(type_: Type) -> dict[str, Any]:
     return document
 
 
-def declared(entry: dict[str, Any]) -> Builtin:
+def from_declaration(entry: dict[str, Any]) -> Builtin:
     """Return a built-in without code from an entry of a capabilities file; calling it ends the
     evaluation. ValueError for an invalid name or type, KeyError without a `name`.
     """
@@ -100,7 +100,7 @@ def declared(entry: dict[str, Any]) -> Builtin:
         signature=signature,
         body=body,
         call=body,
-        category="declared",
+        category="from_declaration",
         pure=entry.get("nondeterministic") is not True,
         deprecated=_DEPRECATED if entry.get("deprecated") is True else None,
         absent=True,

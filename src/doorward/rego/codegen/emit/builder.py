@@ -155,7 +155,7 @@ class Builder:
         """Write an expression that is evaluated for its effect."""
         self.add(ast.Expr(value=value))
 
-    def give_back(self, value: ast.expr) -> None:
+    def return_value(self, value: ast.expr) -> None:
         """Write `return value`."""
         self.add(ast.Return(value=value))
 
