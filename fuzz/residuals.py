@@ -250,7 +250,9 @@ def _known(question: Question) -> Any:
 
 
 class _Untyped(Exception):
-    """A negated expression of a residual has a type error: it holds, and cannot be evaluated."""
+    """An expression inside of `not`, `every` or a comprehension of a residual has a type error: the
+    one around it may hold, and cannot be evaluated.
+    """
 
 
 class _Residual:
@@ -282,7 +284,7 @@ class _Residual:
             except CompileError as error:
                 if "rego_type_error" not in [each.code for each in error.diagnostics]:
                     raise
-                if "not " in text:
+                if any(word in text for word in ("not ", " | ", "every ")):
                     raise _Untyped from None
 
 

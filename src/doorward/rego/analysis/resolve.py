@@ -7,6 +7,7 @@ After this pass a module reads without its imports: every `Var` is a local varia
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Final
 
 from doorward.base.records import mutable, record, replace
@@ -326,7 +327,7 @@ class Resolver:
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         """Return an expression with names resolved; its declarations go to `scope`."""
-        withs = tuple(self._with(w, scope) for w in expr.withs)
+        withs = tuple([self._with(w, scope) for w in expr.withs])
         term = expr.term
         resolved: Term | SomeDecl | SomeIn | Every | Not | And | Or
         if isinstance(term, SomeDecl):
@@ -352,6 +353,8 @@ class Resolver:
             resolved = self._call(term, scope, is_term=False)
         else:
             resolved = self.term(term, scope)
+        if resolved is term and not withs:
+            return expr
         return replace(expr, term=resolved, withs=withs)
 
     def _some_in(self, term: SomeIn, scope: Scope) -> SomeIn:
@@ -441,14 +444,10 @@ class Resolver:
         match term:
             case Scalar():
                 return term
+            case Ref():
+                return self._ref(term, scope)
             case Var():
                 return self._var(term, scope, use=use)
-            case Ref(head, args):
-                first = self.term(head, scope)
-                if isinstance(first, Var) and first.name in ROOTS:
-                    scope.refer(first.name)  # as in OPA, a document itself is not counted
-                rest = tuple(self.term(arg, scope) for arg in args)
-                return _append(first, rest, term.span)
             case Call():
                 return self._call(term, scope)
             case Array() | Object() | Set() if term.is_ground:
@@ -479,6 +478,22 @@ class Resolver:
         assert isinstance(term, TemplateString)
         parts = tuple(p if isinstance(p, str) else self.expr(p, scope) for p in term.parts)
         return replace(term, parts=parts)
+
+    def _terms(self, terms: tuple[Term, ...], scope: Scope) -> tuple[Term, ...]:
+        """Return terms with names resolved; `terms` itself if nothing in them changes."""
+        resolved = [self.term(term, scope) for term in terms]
+        return terms if all(map(is_, resolved, terms)) else tuple(resolved)
+
+    def _ref(self, ref: Ref, scope: Scope) -> Term:
+        """Return a reference with names resolved; `ref` itself if nothing in it changes."""
+        head, args = ref.head, ref.args
+        first = self.term(head, scope)
+        if isinstance(first, Var) and first.name in ROOTS:
+            scope.refer(first.name)  # as in OPA, a document itself is not counted
+        rest = self._terms(args, scope)
+        if args and first is head and rest is args:
+            return ref
+        return _append(first, rest, ref.span)
 
     def _var(self, var: Var, scope: Scope, *, use: bool = True) -> Term:
         """Return the meaning of a variable: a declared variable under its unique name, the path of
@@ -539,7 +554,7 @@ class Resolver:
         so that no function has its name. With `is_term` (inside a term) that is reported as an
         error, except in heads and before the variable's declaration.
         """
-        args = tuple(self.term(arg, scope) for arg in call.args)
+        args = self._terms(call.args, scope)
         self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator
         head = operator.head
@@ -556,6 +571,8 @@ class Resolver:
                 target = self._global(head.name, head.span)
                 if target is not None:
                     operator = _operator(self._seen_from(scope, target), operator)
+        if args is call.args and operator is call.operator:
+            return call
         return replace(call, operator=operator, args=args)
 
 
