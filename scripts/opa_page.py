@@ -44,14 +44,17 @@ and this page does not name is not supported yet. Deliberate differences of answ
 [differences.md](differences.md); what a server takes, with its configuration, in [run.md](run.md).
 
 """
+_ACCESS: Final = """`server.decision_paths` names the documents that the API serves, by default
+all of them; `secrets` names data that it never serves.
+"""
 
 
 def endpoints(routes: Routes = ROUTES) -> str:
-    lines = ["## Endpoints\n", "| | | for |\n|---|---|---|"]
+    lines = ["## Endpoints\n", _ACCESS, "| | | available |\n|---|---|---|"]
     for path, operations in document(routes)["paths"].items():
         for method, operation in operations.items():
             if method != "parameters":
-                who = operation["description"].removeprefix("For ").removesuffix(".")
+                who = operation["description"].removeprefix("Available ").removesuffix(".")
                 lines.append(f"| `{method.upper()} {path}` | {operation['summary']} | {who} |")
     return "\n".join(lines)
 

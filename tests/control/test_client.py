@@ -210,7 +210,7 @@ def test_a_token_file_without_a_token_is_an_error(text: str, tmp_path: Path) -> 
     asking = client(
         lambda _request: httpx.Response(200), credentials={"bearer": {"token_path": str(file)}}
     )
-    with pytest.raises(ServiceError, match="the token is empty"):
+    with pytest.raises(ServiceError, match="the token must not be empty, and must contain only"):
         asking.request("GET", "p")
 
 

@@ -83,7 +83,10 @@ def test_the_kit_writes_the_files_of_a_proxy(tmp_path: Path) -> None:
     shown = runner.invoke(command, ["forward", "--proxy=haproxy"])
     assert "# ---- haproxy.cfg" in shown.output
     wrong = runner.invoke(command, ["forward", "--proxy=nginx", "--listen=nowhere"])
-    assert (wrong.exit_code, "`nowhere` is not HOST:PORT" in wrong.output) == (2, True)
+    assert (
+        wrong.exit_code,
+        "`nowhere` is not an address of the form HOST:PORT" in wrong.output,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize("proxy", sorted(PROXY_FILES))

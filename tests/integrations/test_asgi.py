@@ -224,7 +224,7 @@ def test_a_client_that_leaves_is_not_decided_on(point: DecisionPoint) -> None:
     ("change", "reason"),
     [
         ({"raw_path": None}, "does not pass on the path"),
-        ({"raw_path": b"/other"}, "the path is not the one that was sent"),
+        ({"raw_path": b"/other"}, "the path differs from `raw_path`, the path that was sent"),
         ({"headers": [(b"x_user", b"a")]}, "underscore in a header name"),
         ({"headers": [(b"host", b"a"), (b"host", b"b")]}, "more than one host header"),
         ({"headers": [(b"Host", b"a"), (b"hOST", b"b")]}, "more than one host header"),

@@ -30,6 +30,7 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.integrations.mcp import BudgetError, PolicyMiddleware, SqliteBudget
 from doorward.pdp import from_folder, from_modules
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/mcp"
 
@@ -511,7 +512,23 @@ allow := {"allowed": true, "budget": {"key": "k", "limit": 3, "seconds": 60}} if
 def test_a_budget_that_cannot_be_counted_refuses(budget: Any) -> None:
     with from_modules({"p.rego": POLICY}, {"budget": budget}) as point:
         mcp = server(point, budget=Memory())
-        assert call(mcp, "spend") == "error: the budget cannot be read"
+        assert (
+            call(mcp, "spend")
+            == "error: the budget cannot be counted: the log of the server says why"
+        )
+
+
+def test_the_log_says_why_a_budget_cannot_be_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doorward.integrations.mcp._quiet", RateLimitedLog())
+    with from_modules({"p.rego": POLICY}, {"budget": {"key": "k"}}) as point:
+        call(server(point), "spend")
+        call(server(point, budget=Memory()), "spend")
+    reasons = [vars(each)["reason"] for each in caplog.records if hasattr(each, "reason")]
+    assert len(reasons) == 2
+    assert "give PolicyMiddleware a `budget`" in reasons[0]
+    assert "`key` of at most" in reasons[1]
 
 
 def test_a_budget_is_spent_and_denies_when_it_cannot_be_read() -> None:
@@ -522,8 +539,14 @@ def test_a_budget_is_spent_and_denies_when_it_cannot_be_read() -> None:
         answers = [call(mcp, "spend") for _ in range(3)]
         assert answers == ["spent", "spent", "error: the budget is used up"]
         counter.fails = True
-        assert call(mcp, "spend") == "error: the budget cannot be read"
-        assert call(server(point), "spend") == "error: the budget cannot be read"
+        assert (
+            call(mcp, "spend")
+            == "error: the budget cannot be counted: the log of the server says why"
+        )
+        assert (
+            call(server(point), "spend")
+            == "error: the budget cannot be counted: the log of the server says why"
+        )
 
 
 def test_a_counter_in_a_file_is_atomic_and_begins_anew(tmp_path: Path) -> None:

@@ -133,8 +133,11 @@ def test_a_body_over_the_limit_is_cut_for_the_policy_and_whole_for_the_applicati
     ("change", "reason"),
     [
         ({"RAW_URI": None}, "does not pass on the path"),
-        ({"RAW_URI": "/other"}, "the path is not the one that was sent"),
-        ({"RAW_URI": None, "REQUEST_URI": "//open"}, "the path is not the one that was sent"),
+        ({"RAW_URI": "/other"}, "the path differs from RAW_URI, the path that was sent"),
+        (
+            {"RAW_URI": None, "REQUEST_URI": "//open"},
+            "the path differs from REQUEST_URI, the path that was sent",
+        ),
         ({"HTTP_HOST": "a,b"}, "more than one host header"),
         ({"HTTP_TRANSFER_ENCODING": "chunked"}, "body of undeclared length"),
         ({"RAW_URI": "/open?a=1&A=2"}, "differ only in case"),

@@ -179,7 +179,8 @@ class Console:
         """
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
             return refuse(
-                "the console is not served under this host name: use the one in its configured URL"
+                "the console is not served under this host name: use an IP address, or the host of "
+                "the configured `console_url`"
             )
         try:
             return await self._route(request, path)
@@ -506,7 +507,7 @@ class Console:
         """
         parameters = dict(request.query_params)
         if len(parameters) != len(request.query_params.multi_items()):
-            return notice("the issuer's answer has a parameter twice", 400)
+            return notice("the issuer's response has a parameter twice: log in again", 400)
         cookie = request.cookies.get(OIDC_COOKIE, "")
         assert self.check is not None
         try:

@@ -223,7 +223,7 @@ class OidcLogin:
             )
         # `io.jwt.decode_verify` does not ask for it: such a token would never end.
         if "exp" not in claims:
-            raise OidcError("the ID token has no expiry (`exp`)")
+            raise OidcError("the ID token has no expiry (`exp`): ask the issuer's operator")
 
     def _endpoint(self, name: str) -> str:
         """Return a URL from the issuer's metadata, which are read again after `FRESH` seconds.
@@ -270,7 +270,7 @@ def _explain(error: DocumentError) -> str:
     response.
     """
     if error.is_too_long:
-        return "the issuer's response is too long or too slow"
+        return "the issuer's response is too long or too slow: try again later"
     if error.status is None:
         return "the issuer does not answer: try again later"
     return f"the issuer responds with {error.status}, without the requested document"

@@ -144,6 +144,6 @@ def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
         if number < _ORDER - 2:
             return derive_private_key(number + 1, SECP256R1())
     raise CredentialsError(
-        "cannot sign for AWS with version 4a: no signing key follows from the access key: use "
-        "another key, or version 4"
+        "cannot sign for AWS with version 4a: no signing key can be derived from the access key: "
+        "use another access key, or `signature_version: 4`"
     )

@@ -99,12 +99,12 @@ class BundleMetrics(Collector):
         )
         yield _metric(
             "last_bundle_request",
-            "Time of the last request for a bundle, in nanoseconds.",
+            "Time of the last request for a bundle, in nanoseconds since 1970.",
             [({"name": each.name}, each.last_request) for each in statuses],
         )
         yield _metric(
             "last_success_bundle_activation",
-            "Time of the last activation of a bundle, in nanoseconds.",
+            "Time of the last activation of a bundle, in nanoseconds since 1970.",
             [
                 (
                     {"name": each.name, "active_revision": each.active_revision},
@@ -115,12 +115,12 @@ class BundleMetrics(Collector):
         )
         yield _metric(
             "last_success_bundle_download",
-            "Time of the last download of a bundle, in nanoseconds.",
+            "Time of the last download of a bundle, in nanoseconds since 1970.",
             [({"name": each.name}, each.last_successful_download) for each in statuses],
         )
         yield _metric(
             "last_success_bundle_request",
-            "Time of the service's last answer, in nanoseconds.",
+            "Time of the service's last response about a bundle, in nanoseconds since 1970.",
             [({"name": each.name}, each.last_successful_request) for each in statuses],
         )
 

@@ -207,7 +207,10 @@ def _bearer(options: Bearer) -> str:
     if not token and not options.token_path:
         return ""  # OPA sends the header of a configuration without a token, too
     source = options.token_path or "credentials.bearer.token"
-    return _check_token(token, f"{source}: the token is empty or has other characters than ASCII's")
+    return _check_token(
+        token,
+        f"{source}: the token must not be empty, and must contain only printable ASCII characters",
+    )
 
 
 def _check_token(token: object, message: str) -> str:

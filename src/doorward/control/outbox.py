@@ -212,7 +212,8 @@ class DiskOutbox:
             self._recover()
         except OSError as error:
             _log.error(
-                f"The spool folder of the decision log cannot be read: {describe_os_error(error)}.",
+                f"The spool folder {self._folder} of the decision log cannot be read: "
+                f"{describe_os_error(error)}.",
                 extra=_FIELDS,
             )
 
@@ -302,7 +303,7 @@ class DiskOutbox:
                 except OSError as error:
                     unwritten += chunk.events
                     _log.error(
-                        "The spool folder of the decision log cannot be written: "
+                        f"The spool folder {self._folder} of the decision log cannot be written: "
                         f"{describe_os_error(error)}.",
                         extra=_FIELDS,
                     )

@@ -314,7 +314,7 @@ class DecisionPoint:
         that the caller may ignore this. Raise ValueError for a second call.
         """
         if self._identity is not None:
-            raise ValueError("`trust` was called before: the issuers cannot be changed")
+            raise ValueError("`trust` was called before: call it once, with all issuers")
         self._identity = identity = Identity(issuers, self.store, self.health.parts)
         self.pdp.on_denied = identity.note_denied
         missing = identity.start(within=within)

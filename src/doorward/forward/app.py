@@ -54,7 +54,9 @@ class ForwardAuth:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["type"] != "http":
-            raise ValueError(f"unsupported type of connection: {scope['type']}")
+            raise ValueError(
+                f"ASGI connections of type {scope['type']} are not supported: forward-auth is HTTP"
+            )
         name = ""
         try:
             name, verdict = await self._decide(scope, receive)

@@ -48,7 +48,7 @@ class Site:
         """Raise ValueError for a malformed address, secret or header name."""
         for address in (self.listen, self.upstream, self.pdp):
             if not _ADDRESS.fullmatch(address):
-                raise ValueError(f"`{address}` is not HOST:PORT")
+                raise ValueError(f"`{address}` is not an address of the form HOST:PORT")
         if self.secret and not _SECRET.fullmatch(self.secret):
             raise ValueError("the secret must be 16 to 512 letters, digits, `_`, `.`, `~` or `-`")
         for name in self.response_headers:

@@ -77,7 +77,9 @@ class Authorization:
             await self._app(scope, receive, send)
             return
         if kind not in ("http", "websocket"):
-            raise ValueError(f"no policy decides on ASGI connections of type {kind}")
+            raise ValueError(
+                f"no policy decides on ASGI connections of type {kind}, only on http and websocket"
+            )
         chunks: list[Message] = []
         options, check = self._options, self._check
         if root := self._root or scope.get("root_path"):
@@ -153,13 +155,13 @@ def request_of(
     path = scope.get("raw_path")
     if path is None:
         if options.strict:
-            _refuse("the server does not pass on the path as it was sent")
+            _refuse("the server does not pass on the path as it was sent (`raw_path`)")
         path = _quote_path(scope["path"])
     elif (
         options.strict
         and (unquote_to_bytes(path) if b"%" in path else path) != scope["path"].encode()
     ):
-        _refuse("the path is not the one that was sent")
+        _refuse("the path differs from `raw_path`, the path that was sent")
     query: bytes = scope.get("query_string", b"")
     target: bytes = path + b"?" + query if query else path
     headers, host, has_stripped = join_headers(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -44,9 +45,12 @@ from doorward.integrations.mcp_requests import (
     to_value,
 )
 from doorward.pdp import Decision, DecisionPoint
+from doorward.telemetry.rate_limited_log import RateLimitedLog
 
 __all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
 
+_log: Final = logging.getLogger(__name__)
+_quiet: Final = RateLimitedLog()
 T = TypeVar("T")
 Next = Callable[[Any], Awaitable[Any]]
 
@@ -292,8 +296,9 @@ class PolicyMiddleware(Middleware):
             return None
         try:
             return None if self._spend(error["budget"]) else "the budget is used up"
-        except BudgetError:
-            return "the budget cannot be read"
+        except BudgetError as fault:
+            _note_budget(str(fault))
+            return "the budget cannot be counted: the log of the server says why"
 
     def _spend(self, amount: Any) -> bool:
         """Spend from the budget; return False if it is used up. Raise `BudgetError` without a
@@ -310,14 +315,26 @@ class PolicyMiddleware(Middleware):
             and len(key) <= MAX_KEY
             and all(type(each) is int and each >= 0 for each in (cost, limit, seconds))
         )
-        if self._budget is None or not is_right or not seconds:
+        if self._budget is None:
             raise BudgetError(
-                "a budget needs the option `budget` of the middleware, and from the "
-                f"policy a `key` of at most {MAX_KEY} characters and integers from 0: "
-                "`cost`, `limit` and `seconds` (from 1)"
+                "the policy sets a budget, but nothing counts it: give PolicyMiddleware a `budget`"
+            )
+        if not is_right or not seconds:
+            raise BudgetError(
+                f"`budget` of the policy's result must have a `key` of at most {MAX_KEY} "
+                "characters, "
+                "integers from 0 as `cost` and `limit`, and an integer from 1 as `seconds`"
             )
         # First here: a counter may compare with the limit only what a key has spent before.
         return cost <= limit and self._budget.spend(key, cost, limit, seconds)
+
+
+def _note_budget(reason: str) -> None:
+    """Log why a budget cannot be counted, rate-limited for each reason."""
+    if (more := _quiet.suppressed(reason)) is not None:
+        _log.error(
+            "The budget of an MCP call cannot be counted.", extra={"reason": reason, "more": more}
+        )
 
 
 def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -> dict[str, Any]:

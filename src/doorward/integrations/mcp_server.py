@@ -149,7 +149,7 @@ class ServerPolicy:
             return
         message = fields.get("message")
         if decision.allowed:
-            message = "budgets are not supported here"
+            message = "budgets are not supported by this server: it needs FastMCP"
         text = message if isinstance(message, str) else "the policy does not allow it"
         raise MCPError(INVALID_REQUEST, text)
 

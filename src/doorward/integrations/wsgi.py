@@ -179,10 +179,10 @@ def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool)
                 # A root path of the settings (Django's FORCE_SCRIPT_NAME), which was not sent.
                 return _quote_path(root) + target
             if options.strict:
-                _refuse("the path is not the one that was sent")
+                _refuse(f"the path differs from {key}, the path that was sent")
             return target
     if options.strict and not derive_target:
-        _refuse("the server does not pass on the path as it was sent")
+        _refuse("the server does not pass on the path as it was sent (RAW_URI, REQUEST_URI)")
     path = _quote_path(decoded)
     query = environ.get("QUERY_STRING", "")
     return f"{path}?{query}" if query else path

@@ -155,7 +155,7 @@ def not_changed(error: Exception) -> Response:
     if isinstance(error, WriteConflictError):
         return _error(404, "resource_conflict", str(error))
     if isinstance(error, BusyError):
-        return _error(503, "unavailable", "too many changes at the same time")
+        return _error(503, "unavailable", "too many changes at the same time: try again later")
     return bad_request(str(error))
 
 
@@ -166,7 +166,7 @@ def internal_error(message: str) -> Response:
 
 def busy() -> Response:
     """Return 503 for a request whose memory is not free, since other requests take it."""
-    return _error(503, "unavailable", "too many large requests at the same time")
+    return _error(503, "unavailable", "too many large requests at the same time: try again later")
 
 
 def forbidden() -> Response:

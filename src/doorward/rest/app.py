@@ -249,7 +249,9 @@ class Api:
                 answer = (
                     forbidden()
                     if refuse is None
-                    else refuse(403, "this server does not serve the decision of AuthZEN")
+                    else refuse(
+                        403, "this server does not serve the document of `authzen.decision`"
+                    )
                 )
             elif route is None:
                 answer = _not_allowed(exchange, match, request.method)
@@ -259,7 +261,7 @@ class Api:
             answer = bad_request(str(error)) if refuse is None else refuse(400, str(error))
             answer = exchange.zip(answer)
         except NoRoomError:
-            text = "too many large requests at the same time"
+            text = "too many large requests at the same time: try again later"
             answer = busy() if refuse is None else refuse(503, text)
         for name in row.repeats:
             if (value := request.headers.get(name)) is not None:

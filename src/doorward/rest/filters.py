@@ -297,7 +297,7 @@ def _evaluate_masks(
     try:
         root, names = path_names(metadata.mask_rule)
         if root != "data" or not engine.has_rules(names):
-            raise _Refused(bad_request(f"the mask rule {metadata.mask_rule} does not exist"))
+            raise _Refused(bad_request(f"the mask rule `{metadata.mask_rule}` does not exist"))
         query = engine.prepare(
             metadata.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
         )
@@ -307,7 +307,11 @@ def _evaluate_masks(
     except RegoError as error:
         raise _Refused(failed(error)) from None
     except ValueError:
-        raise _Refused(bad_request(f"the mask rule {metadata.mask_rule} is not a path")) from None
+        raise _Refused(
+            bad_request(
+                f"the mask rule `{metadata.mask_rule}` is not a path, such as data.filters.mask"
+            )
+        ) from None
     if masks is UNDEFINED or masks is None:
         return None
     if not isinstance(masks, dict):

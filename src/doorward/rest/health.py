@@ -37,7 +37,7 @@ def get_health(health: Health, parameters: Parameters) -> Response:
     # Whatever the query asks: a server whose threads do not work must be restarted.
     if stopped := health.stopped:
         problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
-        return _unhealthy(f"not at work: {problems}")
+        return _unhealthy(f"threads do not work: {problems}")
     if (parameters.flag("bundles") or parameters.flag("bundle")) and not _are_activated(health):
         return _unhealthy("one or more bundles are not activated")
     if parameters.flag("plugins") and health.down(parameters.values("exclude-plugin")):

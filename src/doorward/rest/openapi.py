@@ -77,7 +77,7 @@ def _operation(route: Route) -> dict[str, Any]:
     statuses = dict.fromkeys([*route.answers, "400", "405", "500", "503"])
     operation = {
         "summary": route.summary,
-        "description": f"For {route.access.text}.",
+        "description": f"Available {route.access.text}.",
         "parameters": parameters,
         "responses": {status: _response(status) for status in statuses},
     }

@@ -31,7 +31,7 @@ class Rule:
     """A rule of access to a route, which applies besides the system policy."""
 
     text: str
-    """The rule in words, for the documentation, such as `where everything is served`."""
+    """The rule in words, for the documentation, to be read after "available": `to everybody`."""
     allows: Callable[[Exchange], bool]
     is_probe: bool = False
     """True if listeners for diagnostics serve the route as well."""

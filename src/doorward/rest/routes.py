@@ -13,7 +13,7 @@ from doorward.rest.route import RequestBody, Route, Routes
 __all__ = ["ROUTES"]
 
 _DECIDE: Final = ("pretty", "metrics", "instrument", "provenance", "strict-builtin-errors")
-_MODES: Final = "Reasons as notes, fails, full, debug or why"
+_MODES: Final = "Explanation to return: notes, fails, full, debug or why"
 _COMMON_QUERY: Final = ("pretty", "metrics")
 _ANY: Final[dict[str, Any]] = {}
 _TEXT: Final = {"type": "string"}

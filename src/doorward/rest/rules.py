@@ -85,19 +85,19 @@ def _serves_authzen(exchange: Exchange) -> bool:
     return exchange.service.serves(tuple(path.split("/")))
 
 
-PROBES: Final = Rule("everybody, on `--diagnostic-addr` too", lambda _: True, is_probe=True)
-EVERYBODY: Final = Rule("everybody", lambda _: True)
-CONSOLE: Final = Rule("clients that the console lets in", lambda _: True, is_probe=True)
-DOCUMENTS: Final = Rule("documents that are served", _serves_document)
+PROBES: Final = Rule("to everybody, on `--diagnostic-addr` too", lambda _: True, is_probe=True)
+EVERYBODY: Final = Rule("to everybody", lambda _: True)
+CONSOLE: Final = Rule("to clients that may use the console", lambda _: True, is_probe=True)
+DOCUMENTS: Final = Rule("for served documents", _serves_document)
 EXPLAINED: Final = Rule(
-    "documents that are served; explanations where everything is", _serves_explained
+    "for served documents; explanations only without `server.decision_paths`", _serves_explained
 )
-DEFAULT: Final = Rule("where the default decision is served", _serves_default)
-AUTHZEN: Final = Rule("where its decision is served", _serves_authzen)
-FILTERS: Final = Rule("documents that are served, without `secrets`", _makes_filters)
-CHANGES: Final = Rule("where everything is served, in one process", _takes_changes)
+DEFAULT: Final = Rule("if `default_decision` is served", _serves_default)
+AUTHZEN: Final = Rule("if `authzen.decision` is served", _serves_authzen)
+FILTERS: Final = Rule("for served documents, only without `secrets`", _makes_filters)
+CHANGES: Final = Rule("only without `server.decision_paths`, in a single process", _takes_changes)
 POLICIES: Final = Rule(
-    "where everything is served, without `secrets`, in one process", _takes_policies
+    "only without `server.decision_paths` and `secrets`, in a single process", _takes_policies
 )
-QUERIES: Final = Rule("where everything is served, without `secrets`", _takes_rules)
-EVERYTHING: Final = Rule("where everything is served", _serves_everything)
+QUERIES: Final = Rule("only without `server.decision_paths` and `secrets`", _takes_rules)
+EVERYTHING: Final = Rule("only without `server.decision_paths`", _serves_everything)

@@ -108,7 +108,9 @@ class Totals(Collector):
                 ]
             yield family
         revisions = Metric(
-            "worker_revision", "1 for the policies and data that each worker decides by.", "gauge"
+            "worker_revision",
+            "1 for the revision of the policies and data that each worker uses.",
+            "gauge",
         )
         for state in self._states:
             labels = {"worker": str(state["worker"]), "revision": state["revision"]}

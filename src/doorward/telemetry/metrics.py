@@ -104,13 +104,13 @@ class Metrics:
         )
         self.shadow_decisions = Counter(
             "shadow_decisions",
-            "Decisions that the candidate made as well, by what is different about its answer.",
+            "Decisions that the candidate policy made too, by how its answer differs.",
             ("kind",),
             registry=self.registry,
         )
         self.shadow_dropped = Counter(
             "shadow_dropped",
-            "Decisions that the candidate had no time for, by reason.",
+            "Decisions that the candidate policy did not make, by reason.",
             ("reason",),
             registry=self.registry,
         )
@@ -127,7 +127,7 @@ class Metrics:
         )
         self.part_healthy = Gauge(
             "part_healthy",
-            "1 for each thread that is at work; 0 for one that is dead, stuck or failing.",
+            "1 for each thread that works; 0 for one that is dead, stuck or failing.",
             ("part",),
             registry=self.registry,
         )

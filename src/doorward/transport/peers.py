@@ -217,7 +217,7 @@ def _answer(
         text = json.dumps(answer(question)).encode()
         if len(text) > ANSWER:
             _log.warning(
-                "This worker's part of a page of the console is too large and left out.",
+                "A console page omits this worker's part, which is too large.",
                 extra={"bytes": len(text), "limit": ANSWER},
             )
             return

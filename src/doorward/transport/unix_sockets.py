@@ -73,7 +73,7 @@ def clear_stale(path: str | Path) -> None:
             pass
         else:
             raise PathTakenError(
-                "already in use: another server listens on it: end it, or use another path"
+                "already in use: another server listens on it: stop it, or use another path"
             )
     with suppress(FileNotFoundError):
         os.unlink(path)

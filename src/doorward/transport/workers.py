@@ -442,7 +442,9 @@ class Supervisor:
     def _give_up(self, worker: Worker) -> None:
         """Close the channel of a worker that does not end, and reap it whenever it ends."""
         extra = {"worker": worker.number, "pid": worker.pid}
-        _log.error("A worker process does not end after SIGKILL; it is given up.", extra=extra)
+        _log.error(
+            "A worker process does not end after SIGKILL; it is no longer waited for.", extra=extra
+        )
         if worker.channel.is_watchable:
             self._selector.unregister(worker.channel)
             worker.channel.close()

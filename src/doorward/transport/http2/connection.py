@@ -207,7 +207,9 @@ class Connection:
         if self._ending == "closed":
             return b""
         if self._receiving != "open" and now - self._began > self.limits.header_timeout:
-            self._fail(Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers are late"))
+            self._fail(
+                Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers did not arrive in time")
+            )
             return self.take()
         if self._ending == "announced" and now - self._began > DRAIN_WAIT:
             if self._receiving == "preface":
