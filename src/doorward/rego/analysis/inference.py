@@ -295,9 +295,9 @@ class Inference:
             case (Object(), Object()):
                 return self._objects_meet(a, b, scope)
             case (Var(), Var()) | (Array() | Object(), Var()):
-                return self._take(b, a, scope)
+                return self._give_type(b, a, scope)
             case (Var(), Array() | Object()):
-                return self._take(a, b, scope)
+                return self._give_type(a, b, scope)
             # A set or comprehension in which only a part has no type, such as that of a parameter.
             case (Var(), _) if type_b != UNKNOWN:
                 return self.fit(a, type_b, scope)
@@ -305,7 +305,10 @@ class Inference:
                 return self.fit(b, type_a, scope)
         return False
 
-    def _take(self, variable: Term, term: Term, scope: Scope) -> bool:
+    def _give_type(self, variable: Term, term: Term, scope: Scope) -> bool:
+        """Give a variable without a type that of `term`, in which variables without a type get the
+        type any. Return True if the two can be equal.
+        """
         self.fit(term, any_, scope)
         return self.fit(variable, self.type(term, scope), scope)
 

@@ -366,8 +366,8 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.startswith(tuple(_texts(2, base)))
-    texts = _one_or_more(1, search)
-    prefixes = tuple(_one_or_more(2, base))
+    texts = _text_or_texts(1, search)
+    prefixes = tuple(_text_or_texts(2, base))
     if len(texts) <= _FEW_TEXTS and len(prefixes) <= _FEW_TEXTS:
         return any([text.startswith(prefixes) for text in texts])
     checked = context.checked_iter(texts, _pace(prefixes))
@@ -388,8 +388,8 @@ def strings_any_suffix_match(context: Context, search: str | Strings, base: str 
     """
     if type(search) is str and type(base) is list and len(base) <= _FEW_TEXTS:
         return search.endswith(tuple(_texts(2, base)))
-    texts = _one_or_more(1, search)
-    suffixes = tuple(_one_or_more(2, base))
+    texts = _text_or_texts(1, search)
+    suffixes = tuple(_text_or_texts(2, base))
     if len(texts) <= _FEW_TEXTS and len(suffixes) <= _FEW_TEXTS:
         return any([text.endswith(suffixes) for text in texts])
     checked = context.checked_iter(texts, _pace(suffixes))
@@ -407,7 +407,7 @@ def _pace(parts: tuple[str, ...]) -> int:
     return max(1, 20_000 // (len(parts) + 1))
 
 
-def _one_or_more(position: int, value: str | Strings) -> list[str]:
+def _text_or_texts(position: int, value: str | Strings) -> list[str]:
     return [value] if isinstance(value, str) else _texts(position, value)
 
 

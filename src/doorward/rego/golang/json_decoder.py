@@ -94,7 +94,7 @@ def end_of_only_value(text: bytes) -> int:
     if first in (b"]", b"}", b":", b","):
         raise _unexpected_error(text, start, "looking for beginning of value")
     if first in (b"[", b"{"):
-        raise _trailing(first.decode())
+        raise _trailing_error(first.decode())
     stop = _Scanner(text).scan(start)
     token = text[start:stop]
     # OPA's util.UnmarshalJSON asks for a next token and takes Go's nil for none, which is null as
@@ -103,11 +103,11 @@ def end_of_only_value(text: bytes) -> int:
         return end
     if token in (b"true", b"false"):
         # OPA prints the token by `%s`, which Go's fmt has not for a boolean.
-        raise _trailing(f"%!s(bool={token.decode()})")
-    raise _trailing(token.decode("utf-8", "replace").strip('"'))
+        raise _trailing_error(f"%!s(bool={token.decode()})")
+    raise _trailing_error(token.decode("utf-8", "replace").strip('"'))
 
 
-def _trailing(trailing: str) -> JSONError:
+def _trailing_error(trailing: str) -> JSONError:
     return JSONError(f"error: invalid character '{trailing}' after top-level value")
 
 

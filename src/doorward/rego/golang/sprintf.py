@@ -597,7 +597,7 @@ def _hexadecimal(number: float, precision: int | None) -> str:
     return f"0x1{'.' if digits else ''}{digits}p{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def _with_precision(number: float, precision: int | None) -> str:
+def _fixed_point(number: float, precision: int | None) -> str:
     return f"{number:.{6 if precision is None else precision}f}"
 
 
@@ -609,8 +609,8 @@ _FLOATS: Final[dict[str, Callable[[float, int | None], str]]] = {
     "b": _binary,
     "e": _scientific,
     "E": _scientific,
-    "f": _with_precision,
-    "F": _with_precision,
+    "f": _fixed_point,
+    "F": _fixed_point,
     "g": _shortest,
     "G": _shortest,
     "x": _hexadecimal,

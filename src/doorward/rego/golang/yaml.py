@@ -183,6 +183,7 @@ class _Reader:
 
 
 def _is_text_map(_mapping: Node) -> bool:
+    """Return False: version 2 of Go's library reads each mapping as `map[interface {}]…`."""
     return False
 
 

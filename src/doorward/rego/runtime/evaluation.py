@@ -544,7 +544,7 @@ class Evaluation(Context):
         whole: Any = self.origin or self
         whole.items_left -= count
         if whole.items_left < 0:
-            raise EvalError(LIMIT_ERROR, self._too_many(), span)
+            raise EvalError(LIMIT_ERROR, self._limit_message(), span)
 
     def charge(self, items: int) -> None:
         """Count `items` against the limit of the whole evaluation; LimitError above it. Without a
@@ -556,9 +556,9 @@ class Evaluation(Context):
         if whole.items_left is not None:
             whole.items_left -= items
             if whole.items_left < 0:
-                raise LimitError(self._too_many())
+                raise LimitError(self._limit_message())
 
-    def _too_many(self) -> str:
+    def _limit_message(self) -> str:
         return f"evaluation makes more than {self.environment.max_items} items"
 
     def count_size(self, value: Any, span: Span) -> Any:

@@ -102,20 +102,20 @@ def _remove(value: Value, tree: _Tree) -> Value:
     ignored. For `json.remove`.
     """
     if isinstance(value, dict):
-        return {k: _less(v, tree, k) for k, v in value.items() if not _ends(tree, k)}
+        return {k: _remove_below(v, tree, k) for k, v in value.items() if not _is_end(tree, k)}
     if isinstance(value, list):
-        remaining = [(str(n), v) for n, v in enumerate(value) if not _ends(tree, str(n))]
-        return [_less(v, tree, step) for step, v in remaining]
+        remaining = [(str(n), v) for n, v in enumerate(value) if not _is_end(tree, str(n))]
+        return [_remove_below(v, tree, step) for step, v in remaining]
     if isinstance(value, frozenset):
-        members = [k for k in value if not _ends(tree, k)]
-        return frozenset(to_key(_less(from_key(k), tree, k)) for k in members)
+        members = [k for k in value if not _is_end(tree, k)]
+        return frozenset(to_key(_remove_below(from_key(k), tree, k)) for k in members)
     return value
 
 
-def _ends(tree: _Tree, step: Key) -> bool:
+def _is_end(tree: _Tree, step: Key) -> bool:
     return step in tree and tree[step] is None
 
 
-def _less(value: Value, tree: _Tree, step: Key) -> Value:
+def _remove_below(value: Value, tree: _Tree, step: Key) -> Value:
     below = tree.get(step)
     return value if below is None else _remove(value, below)

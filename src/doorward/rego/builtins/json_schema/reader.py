@@ -250,7 +250,7 @@ def _schemas_by_name(part: _Part, keyword: str, value: Any) -> None:
         part.read(value[name])
 
 
-def _words(part: _Part, keyword: str, value: Any) -> None:
+def _require_string(part: _Part, keyword: str, value: Any) -> None:
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
 
@@ -261,7 +261,7 @@ def _reference(part: _Part, keyword: str, value: Any) -> None:
     schema are ignored; beside further ones to the same schema they are read, so that mistakes in
     them are found.
     """
-    _words(part, keyword, value)
+    _require_string(part, keyword, value)
     known = part.reader.referred.get(value)
     # What is beside a reference means nothing; mistakes in it are looked for the second time.
     part.is_referred = known is None
@@ -537,8 +537,8 @@ _Read = Callable[[_Part, str, Any], None]
 
 _KEYWORDS: Final[dict[str, tuple[int, _Read]]] = {
     "definitions": (4, _schemas_by_name),
-    "title": (4, _words),
-    "description": (4, _words),
+    "title": (4, _require_string),
+    "description": (4, _require_string),
     "$ref": (4, _reference),
     "type": (4, _type),
     "properties": (4, _properties),

@@ -62,7 +62,8 @@ class HTTPSender(Protocol):
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
 
 
-def _unknown() -> int:
+def _unknown_memory() -> int:
+    """Return 0: without a function that measures it, growth of memory is never noticed."""
     return 0
 
 
@@ -97,7 +98,7 @@ class Environment:
     """The limit of `Options.max_items` on items of collections, read by evaluations; None for no
     limit.
     """
-    memory: Callable[[], int] = _unknown
+    memory: Callable[[], int] = _unknown_memory
     """Returns the bytes that this process uses in memory; 0 if that is not known."""
 
 

@@ -123,9 +123,10 @@ def pair_of(cert: str, pem: str) -> Object:
     private, public = private_object(key), public_numbers(key)
     if private == {}:
         raise BuiltinError("tls: found unknown private key type in PKCS#8 wrapping")
-    if type(public) is not type(leaf["PublicKey"]) or _kind(public) != _kind(leaf["PublicKey"]):
+    expected = leaf["PublicKey"]
+    if type(public) is not type(expected) or _field_names(public) != _field_names(expected):
         raise BuiltinError("tls: private key type does not match public key type")
-    if public != leaf["PublicKey"]:
+    if public != expected:
         raise BuiltinError("tls: private key does not match public key")
     return {
         "Certificate": [b64encode(octets).decode() for octets in certificates],
@@ -137,7 +138,7 @@ def pair_of(cert: str, pem: str) -> Object:
     }
 
 
-def _kind(public: Value) -> list[str]:
+def _field_names(public: Value) -> list[str]:
     return sorted(map(str, public)) if isinstance(public, dict) else []
 
 
