@@ -697,3 +697,28 @@ def test_a_pattern_is_not_compared_with_a_constant_that_it_cannot_equal() -> Non
     engine = Engine({"p.rego": policy})
     texts = engine.partial("data.p.allow", ["input"]).query_texts
     assert [bool(engine.prepare(text).results(1)) for text in texts] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("reading", "conflicts"),
+    [
+        ("r[x][false]", True),
+        ("r[x].a == 1", True),
+        ("r[1][false]", False),
+        ("r[2].a", False),
+        ("r[1]", True),
+        ("r[x]", True),
+    ],
+)
+def test_keys_behind_an_unbound_one_leave_no_rule_out(reading: str, conflicts: bool) -> None:
+    rules = "r[c][true] if some c in input.k\n\nr[1].a := c if some c in input.u.l\n"
+    policy = f"package p\n\n{rules}\nf := false if {reading}\n\nallow if f\n\nallow if true\n"
+    engine = Engine({"p.rego": policy})
+    decision = engine.prepare("data.p.allow")
+    if conflicts:
+        with pytest.raises(EvalError, match="conflict"):
+            decision.value({"u": {"l": [1, 2]}, "k": [3]})
+    else:
+        assert decision.value({"u": {"l": [1, 2]}, "k": [3]}) is True
+    left = engine.partial("data.p.allow", ["input.u"], {"k": [3]}, only_truth=True)
+    assert bool(left.conflicts) is conflicts

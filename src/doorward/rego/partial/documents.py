@@ -503,7 +503,7 @@ class _Virtual:
         # A known part of an unknown document is evaluated: the rules of its other parts do not
         # count.
         unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1) and search.is_unknown(
-            Ref(self.path), walk.b1
+            Ref(self.path[: self._bound_end]), walk.b1
         )
         if search.settings.truth and unknown:
             self._note_key_conflict()
@@ -520,6 +520,16 @@ class _Virtual:
             yield from self._support(self._partial_support)
         else:
             yield from self._each_rule(unknown)
+
+    @property
+    def _bound_end(self) -> int:
+        """The index behind the keys that are bound, from that of this document on: a decision
+        evaluates the rules that match them, with any further keys.
+        """
+        end = self.pos + 1
+        while end < len(self.path) and type(plug(self.path[end], self.walk.b1)) is Constant:
+            end += 1
+        return end
 
     def _each_rule(self, unknown: bool) -> Solutions:
         """Yield the solutions of a reference into a set or object. With an unknown key, each rule's
@@ -558,12 +568,13 @@ class _Virtual:
 
     def _note_key_conflict(self) -> None:
         """Record in `search.conflicts` two rules that may give one key of this object two
-        values.
+        values. A decision evaluates the rules that match the keys up to the first one that is not
+        bound, and no further: an operand behind it leaves none out.
         """
         search = self.search
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
-            for _ in self._head(rule, own):
+            for _ in self._head(rule, own, self._bound_end):
                 yield from search.rule(rule, own)
 
         rules = [rule for rule in self.node.rules if not rule.is_set]
@@ -571,11 +582,11 @@ class _Virtual:
         if conflict is not None:
             search.conflicts.append(conflict)
 
-    def _head(self, rule: Rule, own: Bindings) -> Solutions:
-        """Yield for each way in which the keys of the reference match those in the rule's head, as
-        far as both go.
+    def _head(self, rule: Rule, own: Bindings, end: int | None = None) -> Solutions:
+        """Yield for each way in which the keys of the reference, up to the index `end` of its path,
+        match those in the rule's head, as far as both go.
         """
-        here = list(self.path[self.pos + 1 :])
+        here = list(self.path[self.pos + 1 : end])
         head = list(rule.path[self.pos + 1 :])
         if rule.is_set and len(here) > len(head):
             assert rule.key is not None

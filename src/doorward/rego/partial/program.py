@@ -200,9 +200,11 @@ class Program:
 
     def _reachable(self, node: Node, path: Sequence[Term], pos: int) -> Iterator[Rule]:
         """Yield the rules on and below a path, from `pos` on below `node`; the rules at its end
-        come twice. A part that is not constant stands for every key that is not hidden.
+        come twice. A part that is not constant stands for every key that is not hidden; in an
+        object that rules with keys of their own fill, it stands for everything below, since a
+        decision builds the object as a whole.
         """
-        if pos >= len(path):
+        if pos >= len(path) or (node.own and type(path[pos]) is not Constant):
             for below in node.walk():
                 if not below.hidden or below is node:
                     yield from below.own
