@@ -21,6 +21,7 @@ import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import McpError, ToolError
+from fastmcp.server.auth import AccessToken
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, PromptReference
 from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, SERVER_REQUESTS
 from pydantic import BaseModel
@@ -163,6 +164,16 @@ def test_calls_are_decided_on_with_their_arguments() -> None:
         assert call(mcp, "add", a="10") == "error: too large"
         assert call(mcp, "add", a="x").startswith("error: invalid arguments: a: ")
         assert call(server(point, user=lambda: None), "add", a=1).startswith("error")
+
+
+def test_a_token_says_who_calls_before_the_option_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = AccessToken(token="t", client_id="agent", scopes=[], claims={"sub": "kim"})
+    monkeypatch.setattr("doorward.integrations.mcp.get_access_token", lambda: token)
+    with from_modules({"p.rego": POLICY}) as point:
+        mcp = server(point, user=lambda: {"id": "ann"})
+        assert call(mcp, "add", a=1) == "error: the policy does not allow it"
+        token.claims["sub"] = "ann"
+        assert call(server(point, user=lambda: {"id": "kim"}), "add", a=1, b=2) == "3"
 
 
 VALIDATED = """package mcp

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
+from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 
 from doorward.integrations.mcp_server import ServerPolicy
@@ -115,6 +116,22 @@ def test_lists_show_and_calls_run_what_the_policy_allows() -> None:
     with from_modules({"p.rego": POLICY}) as point:
         asyncio.run(run(point))
     assert calls == [("a", False)]
+
+
+def test_a_token_says_who_calls_before_the_option_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = AccessToken(token="t", client_id="agent", scopes=[], subject="kim")
+    monkeypatch.setattr("doorward.integrations.mcp_server.get_access_token", lambda: token)
+    calls: list[Any] = []
+
+    async def run(point: DecisionPoint) -> None:
+        async with Client(server_with(point, calls)) as client:
+            assert "does not allow" in await refused(client.call_tool("delete", {"name": "a"}))
+            token.subject = "ann"
+            await client.call_tool("delete", {"name": "b"})
+
+    with from_modules({"p.rego": POLICY}) as point:
+        asyncio.run(run(point))
+    assert calls == [("b", False)]
 
 
 def test_a_policy_that_fails_refuses_everything() -> None:

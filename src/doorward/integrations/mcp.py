@@ -142,13 +142,14 @@ class PolicyMiddleware(Middleware):
         budget: Budget | None = None,
         user: Callable[[], Any] | None = None,
     ) -> None:
-        """`user` returns the user for the input if there is no token, as on stdio. Without
-        `budget`, a call for which the policy asks for a budget is refused.
+        """Let the document at `path` decide. `user` returns the user for the input if there is no
+        token, as on stdio. Without `budget`, a call for which the policy asks for a budget is
+        refused.
         """
         self._point = point
         self._path = path
         self._budget = budget
-        self._user = user or _token_user
+        self._user = user or (lambda: None)
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Decide a request for which this class has no other method, such as a completion of an
@@ -158,7 +159,7 @@ class PolicyMiddleware(Middleware):
         method = context.method or ""
         if method not in _DECIDED and method not in FREE:
             params = params_of(context.message)
-            why = self._refusal(await self._ask(method, subject_of(params), params))
+            why = self._charge_or_refuse(await self._ask(method, subject_of(params), params))
             if why is not None:
                 raise McpError(INVALID_REQUEST, why)
         return await call_next(context)
@@ -183,7 +184,7 @@ class PolicyMiddleware(Middleware):
             strict=server.fastmcp.strict_input_validation,
         )
         decision = await self._ask("tools/call", name, arguments, tags, context.message)
-        why = self._refusal(decision)
+        why = self._charge_or_refuse(decision)
         if why is not None:
             raise ToolError(why)
         return await call_next(context)
@@ -193,7 +194,9 @@ class PolicyMiddleware(Middleware):
         this before each read, and before its extensions reveal anything about a resource.
         """
         message = context.message
-        why = self._refusal(await self._ask("resources/read", str(message.uri), request=message))
+        why = self._charge_or_refuse(
+            await self._ask("resources/read", str(message.uri), request=message)
+        )
         if why is not None:
             raise ResourceError(why)
 
@@ -202,7 +205,7 @@ class PolicyMiddleware(Middleware):
         message = context.message
         arguments = message.arguments or {}
         decision = await self._ask("prompts/get", message.name, arguments, request=message)
-        why = self._refusal(decision)
+        why = self._charge_or_refuse(decision)
         if why is not None:
             raise PromptError(why)
         return await call_next(context)
@@ -276,13 +279,13 @@ class PolicyMiddleware(Middleware):
             **_responses_of(request),
         }
         # `null` would be a value, and `input.user` in a rule would hold.
-        if (user := self._user()) is not None:
+        if (user := _token_user() or self._user()) is not None:
             document["user"] = user
         decision = await self._point.decide(self._path, document)
         log_failure(decision, self._point.snapshot)
         return decision
 
-    def _refusal(self, decision: Decision) -> str | None:
+    def _charge_or_refuse(self, decision: Decision) -> str | None:
         """Return the message of a refusal: by the policy, or because its budget is used up or
         cannot be read. None if the use is allowed, and then its budget is spent.
         """

@@ -58,13 +58,13 @@ class ServerPolicy:
         *,
         user: Callable[[], Any] | None = None,
     ) -> None:
-        """`user` returns the user for the input; by default that of the token, and None without
-        one.
+        """Let the document at `path` decide for `server`. `user` returns the user for the input if
+        there is no token, as on stdio.
         """
         self._server = server
         self._point = point
         self._path = path
-        self._user = user or _token_user
+        self._user = user or (lambda: None)
 
     async def __call__(self, ctx: Any, call_next: Next) -> Any:
         """Answer a request that the policy allows, lists with the allowed items only; raise
@@ -133,7 +133,7 @@ class ServerPolicy:
         if arguments is not None:
             document["arguments"] = arguments
         # `null` would be a value, and `input.user` in a rule would hold.
-        if (user := self._user()) is not None:
+        if (user := _token_user() or self._user()) is not None:
             document["user"] = user
         decision = await self._point.decide(self._path, document)
         log_failure(decision, self._point.snapshot)
