@@ -450,14 +450,14 @@ def test_a_request_that_waits_for_room_while_the_log_is_closed_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log, waits, closed = log_to(Lines()), threading.Event(), threading.Event()
-    refusal = log._refusal
+    enqueue = log._enqueue
 
     def refuse_late(answered: Answered) -> str:
         waits.set()
         assert closed.wait(PATIENCE)
-        return refusal(answered)
+        return enqueue(answered)
 
-    monkeypatch.setattr(log, "_refusal", refuse_late)
+    monkeypatch.setattr(log, "_enqueue", refuse_late)
     answered = Answered(Decision("1", "a"), UNDEFINED, snapshot_of())
     request = threading.Thread(target=log.record, args=[answered])
     request.start()

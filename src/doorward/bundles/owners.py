@@ -23,7 +23,7 @@ class Owners:
     """
 
     def __init__(self, roots: Mapping[str, Sequence[str]], *, kind: str = "bundle") -> None:
-        """`roots` are the paths of each owner, by its name: `a/b`, or "" for everything. `kind`
+        """Index `roots`: the paths of each owner, by its name; `a/b`, or "" for everything. `kind`
         names the owners in messages.
         """
         self._kind = kind

@@ -90,9 +90,9 @@ class Sources:
             return _join(loaded, self._read(timers), owners=self.bundles)
 
     def files(self) -> tuple[str, ...]:
-        """The files that `load` would read, without reading them. Missing ones are left out, and
-        folders of bundles that cannot be read; the archive of a bundle is always listed. LoadError
-        if there are too many, or a folder in `paths` is too deep or cannot be read.
+        """Return the files that `load` would read, without reading them. Missing ones are left out,
+        and folders of bundles that cannot be read; the archive of a bundle is always listed.
+        LoadError if there are too many, or a folder in `paths` is too deep or cannot be read.
         """
         listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
         if not self.bundles:

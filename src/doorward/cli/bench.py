@@ -164,7 +164,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         for _ in range(options["count"]):
             blocks, octets = _memory(ask)
             measured = replace(_measure(timed), blocks=blocks, octets=octets)
-            click.echo(_show(measured, options), nl=False)
+            click.echo(_as_text(measured, options), nl=False)
     except (LoadError, RegoError) as error:
         if options["style"] == "json":
             errors = object_text({"errors": documents_text(error)})
@@ -259,7 +259,7 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
 
         ask()
         for _ in range(options["count"]):
-            click.echo(_show(_measure(ask), options), nl=False)
+            click.echo(_as_text(_measure(ask), options), nl=False)
 
 
 class _Times:
@@ -340,7 +340,7 @@ def _memory(ask: Callable[[], object]) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _show(measured: _Measured, options: dict[str, Any]) -> str:
+def _as_text(measured: _Measured, options: dict[str, Any]) -> str:
     """Return the figures as a table, as JSON or as a line of Go's benchmarks, with a final
     newline.
     """

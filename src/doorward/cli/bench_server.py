@@ -95,8 +95,8 @@ class BenchServer:
     """
 
     def __init__(self, arguments: Sequence[str], *, grace: float) -> None:
-        """`arguments` are those of `doorward run`; `grace` are the seconds that the server gets to
-        end.
+        """Prepare a server, not started, and its folder. `arguments` are those of `doorward run`;
+        `grace` are the seconds that the server gets to end.
         """
         self._arguments = arguments
         self._grace = grace

@@ -240,7 +240,7 @@ def _ignore(step: str) -> None:
 
 
 def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: bool) -> None:
-    """Raise _BuildError for signing options without --bundle or without a key.
+    """Raise _BuildError for signing options without a key, and for a key without --bundle.
 
     Without --bundle also warn of each manifest that is ignored.
     """

@@ -141,7 +141,9 @@ class _SuccessNote:
         v0: bool,
         allowed: Capabilities | None,
     ) -> None:
-        """The note depends on the texts of all policies and on every option of the compiler."""
+        """Determine the note's name from the texts of all policies and every option of the
+        compiler.
+        """
         self._folder = saved_programs.saved_folder()
         self._name: str | None = None
         if self._folder is None:

@@ -167,7 +167,7 @@ def _service_options(options: dict[str, Any]) -> ServiceOptions:
     )
 
 
-def _where(function: Callable[..., Any]) -> Callable[..., Any]:
+def _add_installation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: add the options for the daemon's files and socket, the plugin's name and socket,
     its policy server, and whether systemd runs it.
     """
@@ -258,7 +258,7 @@ Examples:
   doorward docker install --dry-run
 """,
 )
-@_where
+@_add_installation_options
 @click.option(
     "--policy",
     multiple=True,
@@ -312,7 +312,7 @@ def install_(**options: Any) -> int:
 
 
 @command.command("uninstall")
-@_where
+@_add_installation_options
 @click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 def uninstall_(**options: Any) -> int:
     """Disable the plugin in the daemon, then stop it."""
@@ -397,7 +397,7 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
 
 
 @command.command("status")
-@_where
+@_add_installation_options
 def status(**options: Any) -> int:
     """Show whether the plugin is active, and what decides.
 
@@ -430,7 +430,7 @@ def status(**options: Any) -> int:
 
 
 @command.command("doctor")
-@_where
+@_add_installation_options
 @click.option(
     "--proxy",
     default="",
@@ -526,7 +526,7 @@ def cert() -> None:
     """Create certificates for the daemon and its users."""
 
 
-def _folder(function: Callable[..., Any]) -> Callable[..., Any]:
+def _add_folder_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: add the option --folder, where certificates are written."""
     return click.option(
         "--folder",
@@ -549,7 +549,7 @@ _DAYS: Final = click.option(
 
 
 @cert.command("ca")
-@_folder
+@_add_folder_option
 def ca(folder: Path) -> int:
     """Create a CA. Its key can certify any user, so keep it off the daemon's machine."""
     from doorward.docker.install.certificates import make_authority
@@ -564,7 +564,7 @@ def ca(folder: Path) -> int:
     required=True,
     help="Host names and IP addresses by which clients reach the Docker daemon.",
 )
-@_folder
+@_add_folder_option
 @_DAYS
 def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
     """Create a certificate for a daemon; HOSTS are the names and addresses that clients use."""
@@ -575,7 +575,7 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 
 @cert.command("user")
 @argument("name", help="Name of the user, which the certificate contains and policies see.")
-@_folder
+@_add_folder_option
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
     """Create a key and a certificate for a user, signed by the CA in the folder.

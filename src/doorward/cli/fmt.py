@@ -115,16 +115,16 @@ def command(
         fail=fail,
     )
     if not paths:
-        return _from_stdin(request)
+        return _format_stdin(request)
     paths = tuple(path.removeprefix("file://") for path in paths)
     for path in paths:
         if not os.path.exists(path):
             click.echo(f"lstat {path}: no such file or directory", err=True)
             return 1
-    return _files(paths, request)
+    return _format_files(paths, request)
 
 
-def _files(paths: Iterable[str], request: _Request) -> int:
+def _format_files(paths: Iterable[str], request: _Request) -> int:
     """Format all files and return the exit code: 2 after an error or a difference with --fail, else
     0.
 
@@ -134,7 +134,7 @@ def _files(paths: Iterable[str], request: _Request) -> int:
     differs = False
     for root, name in _below(paths, broken):
         try:
-            differs = _file(root, name, request) and request.fail
+            differs = _format_file(root, name, request) and request.fail
         except (_RefusedResult, LoadError, RegoError) as error:
             broken.append(_message_of(error))
         if differs:
@@ -178,7 +178,7 @@ def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
     return f"failed to format Rego source file: {message}"
 
 
-def _file(root: str, name: str, request: _Request) -> bool:
+def _format_file(root: str, name: str, request: _Request) -> bool:
     """Format one file and list, compare, write or print it; return True if its text changes.
 
     Raise _RefusedResult, LoadError or RegoError.
@@ -199,7 +199,7 @@ def _file(root: str, name: str, request: _Request) -> bool:
     return changed
 
 
-def _from_stdin(request: _Request) -> int:
+def _format_stdin(request: _Request) -> int:
     """Format the policy on standard input and print it; return 1 after an error."""
     try:
         text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))

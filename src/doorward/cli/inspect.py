@@ -228,7 +228,9 @@ def _declaration(name: str) -> dict[str, Any]:
 
 
 def _pretty(content: _Content, annotations: bool) -> str:
-    """Return the tables that `opa inspect` prints; parts without rows are left out."""
+    """Return the text that `opa inspect` prints: the tables of the manifest and the namespaces and,
+    with `annotations`, the METADATA; empty parts are left out.
+    """
     parts: list[str] = []
     manifest = content.manifest
     if manifest is not None and manifest != Manifest():

@@ -51,7 +51,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
         console = Console(files=loaded.modules or None, data=to_python(loaded.data))
         address = bind(addr)
         server = HttpServer([Listener(addr, address, _App(console), connections=100)])
-        stop = _end()  # before it can be asked anything
+        stop = _stop_on_signals()  # before it can be asked anything
         server.start()
     except LoadError as error:
         raise click.ClickException(for_people(error)) from None
@@ -65,7 +65,7 @@ def command(paths: tuple[str, ...], addr: str) -> int:
     return 0
 
 
-def _end() -> SignalSafeEvent:
+def _stop_on_signals() -> SignalSafeEvent:
     """Return an event that SIGINT and SIGTERM set from now on, instead of ending the process."""
     stop = SignalSafeEvent()
 

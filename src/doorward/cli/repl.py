@@ -384,7 +384,7 @@ def interact(
     session = Session(loaded, v0=v0, registry=registry, style=style)
     terminal = sys.stdin.isatty()
     if not terminal:
-        return _answers(session, is_terminal=False)
+        return _answer_lines(session, is_terminal=False)
     # Brings history and editing to `input`, where there is somebody to use them.
     import readline
 
@@ -395,7 +395,7 @@ def interact(
         readline.read_history_file(history)
     click.echo("Doorward: a query, a rule, or `help`; Ctrl-D leaves.")
     try:
-        return _answers(session, is_terminal=True)
+        return _answer_lines(session, is_terminal=True)
     finally:
         readline.set_history_length(HISTORY)
         with suppress(OSError):
@@ -415,7 +415,7 @@ class _Completer:
         return self._names[number] if number < len(self._names) else None
 
 
-def _answers(session: Session, *, is_terminal: bool) -> int:
+def _answer_lines(session: Session, *, is_terminal: bool) -> int:
     """Read lines and print their answers until the input ends or a line is `exit` or `quit`; return
     the exit code 0. A statement that is still open continues on the next line, and an empty line
     ends it. On a terminal, Ctrl-C at the prompt drops what was typed, and during an evaluation it

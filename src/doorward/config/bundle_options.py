@@ -162,7 +162,7 @@ class BundleOptions:
 
 def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:
     """Read `bundles` by name. Raise ConfigError for more than `MAX_BUNDLES`, and for a name that is
-    empty, not printable or contains `..`. A bundle that is null is skipped.
+    empty, not printable or has `..` between its slashes. A bundle that is null is skipped.
     """
     block = top.block(key)
     if len(block.values) > MAX_BUNDLES:

@@ -283,7 +283,7 @@ _LISTED: Final = _MEMBERS[:3]
 
 def _read_mapping(top: Block, key: str, warnings: list[str]) -> Mapping[str, tuple[str, ...]]:
     """Return the path in the input of each member of an AuthZEN request, by default its name. Raise
-    ConfigError if a path is empty, or equal to or below another one.
+    ConfigError if a path has an empty part, or is equal to or below another one.
     """
     block = top.block(key)
     warnings += block.unknown(_MEMBERS)
@@ -353,8 +353,8 @@ class Authzen:
     )
 
     def __post_init__(self) -> None:
-        """Raise OptionError if `policy_decision_point` is not an https URL without user, password,
-        query and fragment.
+        """Raise OptionError if `policy_decision_point` is neither empty nor an https URL without
+        user, password, query and fragment.
         """
         scheme, colon, rest = self.policy_decision_point.partition("://")
         host = rest.partition("/")[0]

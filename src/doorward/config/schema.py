@@ -352,8 +352,8 @@ def nonempty(
     noun: str = "", *, pattern: re.Pattern[str] | None = None, message: str = ""
 ) -> Kind[str]:
     """Return the kind of texts that are not blank and, with `pattern`, match it as a whole. The
-    error of others is `message`, or "must be " and `noun`; `noun` also describes such values for
-    people.
+    error of others is `message`, or "must be " and `noun`, or "must not be empty" without both;
+    `noun` also describes such values for people.
     """
     expected = message or f"must be {noun}" if noun or message else "must not be empty"
 

@@ -706,7 +706,8 @@ def _for_kind(
     credentials: Credentials | None, block: Block, *, is_registry: bool
 ) -> Credentials | None:
     """Adapt credentials to a registry or another service; ConfigError if it does not accept them.
-    The token of a registry is `user:password`. None (no credentials) is returned unchanged.
+    The token of a registry is `user:password`; AWS signatures are by default for `ecr` or `s3`.
+    None (no credentials) is returned unchanged.
     """
     where = block.location("credentials")
     if isinstance(credentials, AwsSigning):

@@ -64,7 +64,7 @@ class TraceOptions:
 
 def asks_for_traces(environment: Mapping[str, str]) -> bool:
     """Return True if the environment variables of OpenTelemetry turn traces on: an exporter or an
-    endpoint is set, and the SDK is not disabled.
+    endpoint is set, the exporter is not `none`, and the SDK is not disabled.
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False

@@ -217,8 +217,8 @@ class _Reader:
 
 def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
     """Return a copy of `container` with `value` at `keys`; missing blocks and lists are created.
-    Raise ConfigError for an index beyond the end of a list, and for a key below a value that is not
-    an object.
+    Raise ConfigError for an index beyond the end of a list, and for a name directly below another
+    name whose value is not an object. Any other value on the way is replaced.
     """
     if not keys:
         return value

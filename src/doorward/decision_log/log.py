@@ -131,13 +131,11 @@ class DecisionLog:
         secrets: Sequence[tuple[str, ...]] = (),
         note: Note | None = None,
     ) -> None:
-        """`write` writes to the console; None: events go only to `sinks`. `line` and `stamp` format
-        lines and times of the console. `on_lost` is called with the reason of each lost event.
-        `trace` returns the ids of the current trace and span for a decision's id. `secrets` are
-        paths of data whose values are removed from the answers of built-ins. `note` returns what
-        the console adds to an event.
-
-        Starts the thread.
+        """Start the log's thread. `write` writes to the console; None: events go only to `sinks`.
+        `line` and `stamp` format lines and times of the console. `on_lost` is called with the
+        reason of each lost event. `trace` returns the ids of the current trace and span for a
+        decision's id. `secrets` are paths of data whose values are removed from the answers of
+        built-ins. `note` returns what the console adds to an event.
         """
         self._write = write
         self._line = line
@@ -201,9 +199,9 @@ class DecisionLog:
         if self._trace is not None:
             trace = self._trace(answered.decision.decision_id)
             answered = answered._replace(trace=trace)
-        reason = self._refusal(answered)
+        reason = self._enqueue(answered)
         if reason and self._options.when_full == "wait":
-            reason = self._refusal_after_a_while(answered)
+            reason = self._wait_to_enqueue(answered)
         if reason:
             self._lose(reason)
         # Never waiting: while another thread builds, this request need not be held up.
@@ -262,7 +260,7 @@ class DecisionLog:
             texts = [text for _, text in built] if self._sinks else []
             self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
-    def _refusal(self, answered: Answered) -> str:
+    def _enqueue(self, answered: Answered) -> str:
         """Queue `answered` and return "". Otherwise return the reason: `queue_bytes` or
         `queue_full` without room, and `closed` after `close`.
         """
@@ -287,14 +285,14 @@ class DecisionLog:
         self._is_urgent.set()
         return "queue_bytes" if is_large else "queue_full"
 
-    def _refusal_after_a_while(self, answered: Answered) -> str:
+    def _wait_to_enqueue(self, answered: Answered) -> str:
         """Try to queue `answered` for up to `WAIT` seconds; return "", or the reason if there was
         no room.
         """
         until = time.monotonic() + WAIT
         while True:
             time.sleep(WAIT / 20)
-            reason = self._refusal(answered)
+            reason = self._enqueue(answered)
             if not reason or reason == "closed" or time.monotonic() >= until:
                 return reason
 
@@ -447,7 +445,7 @@ class DecisionLog:
 
     def _build_line(self, event: dict[str, Any], time_ns: int) -> _Built:
         """Return an event as a line for the console and as a text for the sinks; b"" for one that
-        is not used.
+        is not used. The console's own fields are added to `event`.
         """
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:
@@ -542,7 +540,7 @@ class DecisionLog:
 
 
 def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the unmasked event of a decision, which drop and mask policies get as input. Fields
+    """Return the unmasked event of a decision, without what `DecisionLog` adds to it. Fields
     without a value are left out.
     """
     decision, input = answered.decision, answered.input

@@ -533,7 +533,9 @@ class PolicyAdminMixin:
             """The formset class of the admin, with fields disabled by policy."""
 
             def add_fields(self, form: Any, index: int | None) -> None:
-                """Disable the fields of a saved row that the user may not change or delete."""
+                """Add the fields; those of a saved row are disabled if the user may not change it,
+                and its deletion if the user may not delete it.
+                """
                 super().add_fields(form, index)
                 row = form.instance
                 if row._state.adding:
@@ -610,7 +612,7 @@ def _related_list_filter() -> Any:
         """A filter of the admin by a relation that offers only objects which the user may see."""
 
         def field_choices(self, field: Any, request: Any, model_admin: Any) -> list[Any]:
-            """The choices for related objects that the user may see."""
+            """Return the choices for related objects that the user may see."""
             choices = super().field_choices(field, request, model_admin)
             other = model_admin.admin_site._registry[field.related_model]
             allowed = set(other.get_queryset(request).values_list("pk", flat=True))
@@ -622,7 +624,8 @@ def _related_list_filter() -> Any:
 @checks.register(checks.Tags.security)
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
     """Return errors and warnings for `manage.py check` about settings with which no policy decides:
-    no decision point, no document, or middleware in front of ours.
+    no decision point, no document, neither middleware nor backend of ours, or other middleware in
+    front of it.
     """
     messages: list[Any] = []
     try:

@@ -231,8 +231,8 @@ async def _input_of(
 async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
     """Read the body; return at most `limit` bytes, and True if it has more.
 
-    A body that is declared longer, or has no declared length, is not read at all: the result is one
-    space and True. RuntimeError if FastAPI has read it as a form.
+    A body that is declared longer, or has a `transfer-encoding` and so no declared length, is not
+    read at all: the result is one space and True. RuntimeError if FastAPI has read it as a form.
     """
     length = request.headers.get("content-length", "")
     is_long = (parse_digits(length) or 0) > limit

@@ -169,9 +169,9 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
 
 
 def _input(extension: Doorward) -> Any:
-    """Return the current request as the sidecar's input. A body that is too long is not read; the
-    policy gets a body that is marked as cut. Raise RequestError if the request cannot be parsed or
-    strict mode refuses it.
+    """Return the current request as the sidecar's input. A body that is too long or of undeclared
+    length is not read; the policy gets a body that is marked as cut. Raise RequestError if the
+    request cannot be parsed or strict mode refuses it.
     """
     options = extension.options
     environ = dict(request.environ)

@@ -211,10 +211,10 @@ class _Editor:
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Handle an opened document: from now on its text is the editor's."""
         self._open.add(params.text_document.uri)
-        self._take(params.text_document.uri)
+        self._update_text(params.text_document.uri)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
-        self._take(params.text_document.uri)
+        self._update_text(params.text_document.uri)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
         """Handle a closed document: its text is that of the file again, if there is one. Publishes
@@ -228,7 +228,7 @@ class _Editor:
             self._read(path)
         self._publish()
 
-    def _take(self, uri: str) -> None:
+    def _update_text(self, uri: str) -> None:
         """Store the editor's text of an open file, and publish the errors `PAUSE` seconds later
         unless another change comes before.
         """

@@ -68,7 +68,9 @@ class AskingProcess:
     """
 
     def __init__(self, prepare: Callable[[], object] = lambda: None) -> None:
-        """`prepare` is called first in the new process, to close descriptors of the parent."""
+        """Create it without a process; `prepare` is called first in each new one, to close
+        descriptors of the parent.
+        """
         self._prepare = prepare
         self._end: Socket | None = None
         self._pid = 0
@@ -105,7 +107,7 @@ class AskingProcess:
         """Send a request under a number, starting the process if needed; `receive` returns the
         outcome.
 
-        Raise `ServiceError` if the process has ended.
+        Raise `ServiceError` if it cannot be sent, as when the process has ended.
         """
         try:
             self.start()
@@ -118,7 +120,8 @@ class AskingProcess:
 
     def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
         """Yield pairs of number and outcome for the requests that have ended: an answer, or the
-        error. Does not wait. If the process has ended, every open request yields a ServiceError.
+        error. Does not wait. If the process has ended or a message cannot be received, the process
+        is killed, and every open request yields a ServiceError.
         """
         self._reap()
         while self._end is not None:
@@ -148,7 +151,7 @@ class AskingProcess:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill the process if it still runs."""
+        """Close the connection to the process, and kill it if it still runs."""
         if self._end is not None:
             self._end.close()
             self._end = None

@@ -43,8 +43,9 @@ class DecisionLogging:
         tracer: Tracer | None,
         note: Note | None = None,
     ) -> None:
-        """`write` writes lines to the console; `watched` wraps a log, or None, in the observers of
-        decisions. `note` returns what the console adds to an event.
+        """Open the log of the active configuration, and let `pdp` log to it. `write` writes lines
+        to the console; `watched` wraps a log, or None, in the observers of decisions. `note`
+        returns what the console adds to an event.
 
         Raise StartupError if the log cannot be opened.
         """

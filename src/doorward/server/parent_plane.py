@@ -61,8 +61,9 @@ class ParentPlane:
         prepare: Prepare,
         metrics: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`prepare` is that of `ControlPlane`. `metrics` returns the metrics of all workers for
-        status reports, by their system (`prometheus`).
+        """Create the control plane of the parent, which sends its requests through `asking`.
+        `prepare` is that of `ControlPlane`. `metrics` returns the metrics of all workers for status
+        reports, by their system (`prometheus`).
         """
         self._health = health
         self._asking = asking
@@ -117,8 +118,8 @@ class ParentPlane:
         self._plane.reload(config)
 
     def note_workers(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Update health and status from the states of the workers: for each part, the worst state
-        of any worker.
+        """Update health and status from the states of the workers: for each part that is not the
+        parent's own, the worst state of any worker.
         """
         states = list(states)
         for name, state in worst(states).items():

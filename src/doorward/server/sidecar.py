@@ -109,7 +109,7 @@ class Sidecar:
         # Looks at the files before they are read, so that no change falls between the two.
         self._watcher: Watcher | None = None
         if options.watch and options.sources and shared is None:
-            self._watcher = self._watch()
+            self._watcher = self._make_watcher()
         started = time.monotonic()
         if shared is None:
             # What is there at the end stays, and the collector need not look at it, which takes
@@ -392,8 +392,8 @@ class Sidecar:
         """Bind all addresses, and return each with its application: the API, health and metrics
         only, or proxies.
 
-        Raise `StartupError` if one cannot be bound; the decision log is closed then. ConfigError if
-        the options of the endpoints for proxies are not valid.
+        Raise `StartupError` if one cannot be bound; the logs are closed then. ConfigError if the
+        options of the endpoints for proxies are not valid.
         """
         options = self._options
         self._requests = self._request_log()
@@ -451,7 +451,7 @@ class Sidecar:
             )
         return listeners if forward is None else [*listeners, proxies]
 
-    def _watch(self) -> Watcher:
+    def _make_watcher(self) -> Watcher:
         """Return a watcher, not started, that reloads the policies when their files change."""
         return Watcher(
             self._options.sources.files,

@@ -267,7 +267,7 @@ def _plugin_options(
 
 
 def plugin_warnings(config: Config) -> tuple[str, ...]:
-    """The warnings of all plugin blocks; raise `ConfigError` if one is invalid."""
+    """Return the warnings of all plugin blocks; raise `ConfigError` if one is invalid."""
     warnings: list[str] = []
     for name, section in _SECTIONS.items():
         _plugin_options(config, name, section, warnings)

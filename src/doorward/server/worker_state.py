@@ -68,7 +68,7 @@ class Totals(Collector):
     """A collector of the metrics of all workers, of workers that ended, and of the group itself."""
 
     def __init__(self, own: Collector | None = None) -> None:
-        """`own` are the metrics of the parent."""
+        """Create the totals of no worker; `own` are the metrics of the parent."""
         self._own = own
         self._ended: list[Any] = []
         self._states: Sequence[Mapping[str, Any]] = ()

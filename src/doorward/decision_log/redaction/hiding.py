@@ -80,7 +80,7 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     public, erased, masked = hidden or _mask_event(event, is_secret=is_secret)
     for name in _ASKED:
         text = event.get(name, "")
-        if text and (hidden_text := _show(text, is_encoded=False)) != text:
+        if text and (hidden_text := _mask_credentials(text, is_encoded=False)) != text:
             public = {**public, name: hidden_text}
             masked = [*masked, f"/{name}"]
     if not erased and not masked:
@@ -170,7 +170,7 @@ def _change(
             changed = value.copy() if changed is value else changed
             del changed[name]
             erased.append(path)
-        elif kind is str and (text := _show_under(named, item)) != item:
+        elif kind is str and (text := _mask_under(named, item)) != item:
             changed = value.copy() if changed is value else changed
             changed[name] = text
             masked.append(path)
@@ -207,7 +207,7 @@ _RAW: Final = ("raw_body", "rawBody")
 
 def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
     """Return the event without the base64 bodies of Envoy's requests; None if one of them contains
-    a credential.
+    a credential or is not a text.
     """
     http = event.get("input")
     for key in _HTTP:
@@ -219,7 +219,7 @@ def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
     rest = http.copy()
     for name in _RAW:
         text = rest.pop(name, "")
-        if type(text) is not str or _show(text, is_encoded=True) != text:
+        if type(text) is not str or _mask_credentials(text, is_encoded=True) != text:
             return None
     return _with(event, ("input", *_HTTP), rest)
 
@@ -253,7 +253,7 @@ def _tells(name: str, answers: Mapping[str, Value]) -> bool:
     are the keys of `answers`.
     """
     return name.startswith(_TELLING) or any(
-        _show(operands, is_encoded=False) != operands for operands in answers
+        _mask_credentials(operands, is_encoded=False) != operands for operands in answers
     )
 
 
@@ -307,12 +307,12 @@ class _Walk:
         self._change: dict[int, dict[Any, Any]] = {}
         for number, (value, _, _) in enumerate(self._nodes):  # it grows on the way
             if type(value) is dict:
-                self._object(number, value)
+                self._walk_object(number, value)
             else:
-                self._list(number, value)
-        self.documents: dict[str, Any] = self._copies() or documents
+                self._walk_list(number, value)
+        self.documents: dict[str, Any] = self._changed_copy() or documents
 
-    def _object(self, number: int, value: dict[Any, Any]) -> None:
+    def _walk_object(self, number: int, value: dict[Any, Any]) -> None:
         """Record the fields of the object `value`, container `number`, that must be removed or
         masked, and queue the containers in it.
         """
@@ -326,11 +326,11 @@ class _Walk:
                 self._removed.setdefault(number, set()).add(key)
                 self._note(self.erased, number, key)
             elif kind is str:
-                self._text(number, key, item, named)
+                self._mask_text(number, key, item, named)
             elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, key))
 
-    def _list(self, number: int, value: Any) -> None:
+    def _walk_list(self, number: int, value: Any) -> None:
         """Record the items of the array or set `value`, container `number`, that must be masked,
         and queue the containers in it. A set with texts or collections is walked as its sorted
         array, and becomes an array if something in it is masked.
@@ -344,16 +344,16 @@ class _Walk:
         for index, item in enumerate(value):
             kind = type(item)
             if kind is str:
-                self._text(number, index, item)
+                self._mask_text(number, index, item)
             elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, index))
 
-    def _text(self, number: int, key: Any, text: str, named: int = 0) -> None:
+    def _mask_text(self, number: int, key: Any, text: str, named: int = 0) -> None:
         """Record the masked form of `text`, the value at `key` of the container `number`, if it has
         a credential in it. `named` is the kind of its name in `_kinds`, 0 for a harmless name or an
         item of a list.
         """
-        masked = _show_under(named, text)
+        masked = _mask_under(named, text)
         if masked != text:
             self._change.setdefault(number, {})[key] = masked
             self._note(self.masked, number, key)
@@ -373,7 +373,7 @@ class _Walk:
         elif len(self.locations) < LOCATIONS and _is_location(keys):
             self.locations.append(tuple(keys))
 
-    def _copies(self) -> Any:
+    def _changed_copy(self) -> Any:
         """Return a copy of the documents with all changes; None if there are none."""
         removed, changed = self._removed, self._change
         copy: Any = None
@@ -446,7 +446,7 @@ class _Kinds(dict[str, int]):
 _kinds: Final = _Kinds()
 
 
-def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
+def _mask_credentials(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     """Return `text` with the credentials in it masked. If it is not known where one ends, the
     result is `MASKED` alone; without credentials, `text` itself. `is_encoded`: the text may be
     base64, which is decoded and searched too. `is_body`: it is the body of a request; in one of
@@ -459,7 +459,7 @@ def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
         masked_text = _LINE.sub(_mask_line, masked_text)
     if is_encoded:
         decoded = _decode(text)
-        if decoded and _show(decoded, is_encoded=False, is_body=True) != decoded:
+        if decoded and _mask_credentials(decoded, is_encoded=False, is_body=True) != decoded:
             return MASKED
     if '"' in text and has_credential_names(text):
         return MASKED
@@ -470,12 +470,12 @@ def _show(text: str, *, is_encoded: bool, is_body: bool = False) -> str:
     return masked_text
 
 
-def _show_under(named: int, text: str) -> str:
+def _mask_under(named: int, text: str) -> str:
     """Return a text with the credentials in it masked; `named` is the kind of its name in `_kinds`.
     A text of base64 is decoded and searched too; a body of unknown format that mentions the name of
     a credential becomes `MASKED`.
     """
-    return _show(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
+    return _mask_credentials(text, is_encoded=named == _ENCODED, is_body=named == _BODY)
 
 
 def _is_unknown(body: str) -> bool:
