@@ -125,9 +125,10 @@ class Policies:
         key: str | None = None,
         notes: Any = None,
     ) -> None:
-        """Combine parsed modules with their checked program; code is generated here. `functions`:
-        code that an earlier run saved. `key`: the key under which this program is saved; None if it
-        is not. `notes`: those of `prepare`.
+        """Combine parsed modules with their checked program; the code is generated here, and the
+        program saved if `Options.saved` does not include code. `functions`: code that an earlier
+        run saved. `key`: the key under which this program is saved; None if it is not. `notes`:
+        those of `prepare`.
         """
         self.modules = modules
         self.options = options

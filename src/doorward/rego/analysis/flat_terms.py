@@ -172,8 +172,8 @@ class _Unification:
         return kind is terms.var or kind in terms.values  # the variable is a document
 
     def _is_known(self, ref: Any) -> bool:
-        """Return True if the head of a reference is `input`, `data`, a bound variable, or not a
-        variable.
+        """Return True if a reference starts with `input`, `data`, a bound variable, or another term
+        than a variable.
         """
         head = self.terms.path(ref)[0]
         kind = type(head)

@@ -120,8 +120,8 @@ class _Check:
         self.types = types
 
     def run(self) -> Finding | None:
-        """Return the error in the reference; None if it has none. A head variable without a type
-        gets the type any, in the scope.
+        """Return the error in the reference; None if it has none. If it starts with a variable
+        without a type, that gets the type any, in the scope.
         """
         head = self.ref.head
         if not isinstance(head, Var):

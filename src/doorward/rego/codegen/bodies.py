@@ -422,7 +422,9 @@ def _pair(first: ast.expr, second: ast.expr) -> ast.expr:
 
 
 def _target(item: With) -> tuple[str, tuple[Key, ...]]:
-    """Return the document that a `with` replaces, `input` or `data`, and the path below it."""
+    """Return the document that a `with` replaces, `input` or `data`, and the path below it, with
+    None in place of an operand that is not constant.
+    """
     target = item.target
     if isinstance(target, Var):
         return target.name, ()

@@ -322,9 +322,9 @@ def _order(
     """
 
     def write(a: Operand, b: Operand) -> ast.expr:
-        """Return code that compares in Python if the variables are integers, and otherwise as
-        `general` does; `general` alone if an operand is known to be no integer, is not a variable,
-        or both are constant.
+        """Return code that compares in Python if the variables are integers, and otherwise the code
+        of `general`; that alone if an operand is known to be no integer, is not a variable, or both
+        are constant.
         """
         fixed = [o for o in (a, b) if o.is_constant or o.is_plain]
         tests = [

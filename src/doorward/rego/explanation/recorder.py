@@ -66,7 +66,9 @@ class Step:
         self._pending = None
 
     def close(self) -> None:
-        """Record that the last evaluation of the expression did not hold, unless it did."""
+        """Record that the last evaluation of the expression, and of each expression inside it, did
+        not hold, unless it did.
+        """
         if self._pending is not None and self.failure is None:
             self.failure = self._pending
         self._pending = None

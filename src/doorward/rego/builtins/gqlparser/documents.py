@@ -173,7 +173,9 @@ def _arguments(node: Any) -> list[Value]:
 
 
 def _directives(node: Any) -> list[Value]:
-    """The directives on a node, each an object with its name and arguments."""
+    """The directives on a node, each an object with its name, its arguments if there are any, and
+    an empty `Location`; [] for none.
+    """
     return [
         _without_empty_lists([("Name", _name(d)), ("Arguments", _arguments(d)), ("Location", "")])
         for d in node.directives or ()

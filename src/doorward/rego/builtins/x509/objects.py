@@ -234,8 +234,8 @@ def _fields(certificate: Element) -> CertificateFields:
 
 
 def _basic_constraints(fields: CertificateFields, extension: _Extension) -> bool:
-    """Store whether the certificate is an authority, and its path length (-1 for none). Return
-    True: the extension is understood.
+    """Store if the certificate is an authority, and its path length (-1 for none). Return True: the
+    extension is understood.
     """
     fields.basic_constraints, fields.max_path = True, -1
     for element in read(extension.value).children():

@@ -192,8 +192,10 @@ class Bodies:
     def _parse_group(self, start: int) -> Expr | None:
         """group = "(" disjunction ")"
 
-        None, with the cursor back at the parenthesis and no error, if it does not enclose `and` or
-        `or`: then it begins a term. None after recording an error if it does, and is not closed.
+        Returns the expression, which begins at offset `start`. None, with the cursor back at the
+        parenthesis and no error, if it does not enclose `and` or `or`, or is followed by an
+        operator or suffix: then it begins a term. None after recording an error if it encloses them
+        and is not closed.
         """
         cursor = self.cursor
         if (

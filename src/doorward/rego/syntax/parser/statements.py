@@ -134,7 +134,8 @@ class QueryText(NamedTuple):
 def parse_query_text(cursor: Cursor) -> QueryText:
     """query-text = { query } [ package | import ] { query }
 
-    Parses to the end of the text; stops after recording an error at the cursor.
+    Parses to the end of the text and returns the expressions, with OPA's name for the package or
+    import, if there is one; stops after recording an error at the cursor.
     """
     grammar = Grammar(cursor)
     exprs: list[Expr] = []
