@@ -154,7 +154,10 @@ def test_eval_takes_one_request_at_a_time(
     (tmp_path / "run.json").write_text(json.dumps({"plugin_calls": calls}))
     arguments = ["--request", "docker", "-i", str(tmp_path / "run.json"), "input"]
     assert run(["eval", *arguments]) == 2
-    assert "2 requests; `doorward input docker -n` takes one out" in capsys.readouterr().err
+    assert (
+        "the file has 2 requests: take one with `doorward input docker -n`"
+        in capsys.readouterr().err
+    )
     (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
     assert run(["eval", "--request", "envoy", "-i", str(tmp_path / "bad.json"), "input"]) == 2
     assert "not a CheckRequest" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_the_secret_comes_from_a_file_standard_input_or_the_environment(
         (["--secret", "S", "--secret-file", "x"], "not both"),
         (
             ["--secret", "S", "--exp", "soon"],
-            "--exp: `soon` is neither seconds since 1970 nor, with a sign, from now (+60)",
+            "--exp: `soon` is not a number of seconds: since 1970, or from now with a sign (+60)",
         ),
         (["--secret", "S", "--claim", "x"], "expected NAME=JSON"),
         (["--secret-file", "/missing"], "/missing: no such file or directory"),

@@ -67,4 +67,4 @@ def test_the_smallest_change_allows_it() -> None:
 
 @pytest.mark.parametrize("input", [{"method": "GET", "user": GUEST}])
 def test_what_is_allowed_needs_no_change(input: Any) -> None:
-    assert "only a refused decision" in change_of(Point(PEOPLE).decide(input))["error"]
+    assert "only for a refused decision" in change_of(Point(PEOPLE).decide(input))["error"]

@@ -154,7 +154,7 @@ def test_more_bundles_than_there_may_be_leave_the_ones_in_force(tmp_path: Path) 
     assert world.discover({"bundles": {"app": {"resource": "bundles/b"}}}) == ""
     world.plane.bundles.poll("app")
     many = {f"b{number}": {"resource": "bundles/b"} for number in range(MAX_BUNDLES + 1)}
-    assert world.discover({"bundles": many}).endswith("bundles must have 1000 bundles at most")
+    assert world.discover({"bundles": many}).endswith("bundles must contain at most 1000 bundles")
     assert world.pdp.decide("x").result == 1
 
 

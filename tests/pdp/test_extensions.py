@@ -62,7 +62,7 @@ def test_a_module_in_the_working_directory_is_not_imported(
     with pytest.raises(ExtensionError) as caught:
         Extensions(["acme_functions.numbers:registry"]).registry()
     assert str(caught.value) == (
-        "no module `acme_functions` in the installed packages; FILE.py:NAME names a file"
+        "no module `acme_functions` in the installed packages: for a file, use FILE.py:NAME"
     )
 
 

@@ -320,7 +320,7 @@ def _walk(
         return
     # Links are followed, so that a few folders can make a tree without end.
     if len(above) > limits.depth:
-        raise LoadError([f"{path}: folders are nested deeper than {limits.depth}"])
+        raise LoadError([f"{path}: folders are nested deeper than {limits.depth} levels"])
     try:
         names = sorted(os.listdir(path))
     except OSError as error:

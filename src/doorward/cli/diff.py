@@ -108,7 +108,7 @@ def command(old: str, new: str, **options: Any) -> int:
         queries = [_path(query) for query in options["queries"]]
         for path in queries:
             if all(each.snapshot.is_nowhere(path) for each in (before, after)):
-                raise ReplayError(f"neither version has data.{path.replace('/', '.')}")
+                raise ReplayError(f"--query: neither version has data.{path.replace('/', '.')}")
         paths = queries or entry_points([before, after])
         if not paths:
             raise ReplayError("the versions have no document in common: name one with --query")

@@ -278,7 +278,9 @@ def _write(root: str, name: str, text: str) -> None:
     """
     real = os.path.realpath(name)
     if os.path.commonpath([os.path.realpath(root), real]) != os.path.realpath(root):
-        raise LoadError([f"write {name}: is a link out of {root or '.'}, which is not followed"])
+        raise LoadError(
+            [f"write {name}: the link leads out of {root or '.'}: format the file that it leads to"]
+        )
     try:
         _replace(real, text.encode())
     except OSError as error:

@@ -159,6 +159,9 @@ def _docker_input(path: str) -> Any:
     documents = docker_inputs(path)
     if len(documents) != 1:
         raise LoadError(
-            [f"{path}: {len(documents)} requests; `doorward input docker -n` takes one out"]
+            [
+                f"{path}: the file has {len(documents)} requests: take one with "
+                "`doorward input docker -n`"
+            ]
         )
     return documents[0]

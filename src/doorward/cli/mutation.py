@@ -193,7 +193,10 @@ def _summary(tested: _Tested) -> str:
     noticed = tested.tested - len(tested.survivors) - tested.refuted
     same = len(tested.survivors) - len(tested.unnoticed)
     left = tested.mutants - tested.refused - tested.tested
-    apart = "all tests and decides a request otherwise", "all tests and decide a request otherwise"
+    apart = (
+        "all tests and decides a request differently",
+        "all tests and decide a request differently",
+    )
     parts = (
         f"{counted(tested.tested, 'mutant')} tested, {left:,} not: "
         f"{counted(noticed, 'fails a test', 'fail a test')}",

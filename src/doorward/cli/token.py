@@ -127,7 +127,8 @@ def _time(name: str, text: str, now: int) -> int:
         value = int(text)
     except ValueError:
         raise click.UsageError(
-            f"--{name}: `{text}` is neither seconds since 1970 nor, with a sign, from now (+60)"
+            f"--{name}: `{text}` is not a number of seconds: since 1970, or from now with a "
+            "sign (+60)"
         ) from None
     return now + value if text[0] in "+-" else value
 

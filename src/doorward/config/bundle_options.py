@@ -166,7 +166,7 @@ def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, Bun
     """
     block = top.block(key)
     if len(block.values) > MAX_BUNDLES:
-        raise ConfigError(f"{top.location(key)} must have {MAX_BUNDLES} bundles at most")
+        raise ConfigError(f"{top.location(key)} must contain at most {MAX_BUNDLES} bundles")
     for name, value in block.values.items():
         # A persisted bundle is stored in a folder with its name.
         is_name = name and ".." not in name.split("/") and name.isprintable()
@@ -266,7 +266,7 @@ class DiscoveryBlock:
         """
         if not self.service and len(services) != 1 and "file://" not in self.resource:
             raise ConfigError(
-                f"{block.location('service')}: name a service, since `services` does "
+                f"{block.location('service')} must name a service, since `services` does "
                 "not have exactly one"
             )
         bundle = BundleOptions(

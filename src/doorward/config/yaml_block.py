@@ -193,8 +193,8 @@ class _Reader:
             value = yaml.SafeLoader("").construct_object(scalar)
         except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
             raise ConfigError(
-                f"{self.location(node, path)} cannot be read as a value once its variables are "
-                "replaced"
+                f"{self.location(node, path)} is not a valid YAML value with its variables "
+                "replaced: put it in quotes"
             ) from None
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 

@@ -611,7 +611,9 @@ class Console:
             return json_response({"error": str(error)}, 400)
         slot = self._stream_slots.take()
         if slot is None:
-            return json_response({"error": "too many pages"}, 503)
+            return json_response(
+                {"error": "too many pages of the console are open: close one"}, 503
+            )
         *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
         return _EventStream(self._events(after, docker, filter, limit), slot)
 

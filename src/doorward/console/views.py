@@ -214,7 +214,8 @@ def change_of(entry: Entry, path: str = "") -> dict[str, Any]:
     decision = entry.decision
     if decision.query is not None or not entry.has_input or decision.allowed:
         return {
-            "error": "only a refused decision about a document, with its input, can have a change"
+            "error": "a change can be found only for a refused decision about a document, with its "
+            "input"
         }
     names = (path or decision.path).split("/")
     input = {} if isinstance(entry.input, Undefined) else entry.input

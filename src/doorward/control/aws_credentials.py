@@ -112,7 +112,7 @@ class EcrAuth(httpx.Auth):
                 f"ECR answered with {response.status_code}: check that the keys have the "
                 "permission ecr:GetAuthorizationToken"
             )
-        match document_of(response, "the answer of ECR"):
+        match document_of(response, "the response of ECR"):
             case {
                 "authorizationData": [
                     {"authorizationToken": str(password), "expiresAt": int() | float() as until},
@@ -374,10 +374,10 @@ class _Session:
         response = self._fetch(httpx.Request("GET", url, headers=headers))
         if response.status_code != 200:
             raise CredentialsError(
-                f"the portal of SSO answered with {response.status_code}: if the session has "
+                f"the portal of AWS SSO answered with {response.status_code}: if the session has "
                 "ended, run `aws sso login`"
             )
-        match document_of(response, "the answer of the portal of SSO"):
+        match document_of(response, "the response of the portal of AWS SSO"):
             case {
                 "roleCredentials": {
                     "accessKeyId": str(access),
@@ -413,7 +413,7 @@ class _Session:
         response = self._fetch(request)
         if response.status_code != 200:
             raise CredentialsError(f"failed to refresh token: {response.status_code}")
-        match document_of(response, "the answer of SSO"):
+        match document_of(response, "the response of AWS SSO"):
             case {"accessToken": str(token), "expiresIn": int(seconds), **rest}:
                 again = rest.get("refreshToken")
                 return replace(

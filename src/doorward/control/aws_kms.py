@@ -78,6 +78,6 @@ class KmsSigner:
                 "exists, and that the AWS credentials have the permission kms:Sign"
             )
         try:
-            return base64.b64decode(str(document_of(response, "the answer of KMS")["Signature"]))
+            return base64.b64decode(str(document_of(response, "the response of KMS")["Signature"]))
         except (KeyError, ValueError):
             raise CredentialsError("KMS returned no signature") from None

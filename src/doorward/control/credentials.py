@@ -154,7 +154,7 @@ class _RegistryAuth(httpx.Auth):
                 "the registry's token service answered with status "
                 f"{response.status_code}, not with a token"
             )
-        document = document_of(response, "the answer of the registry")
+        document = document_of(response, "the response of the registry")
         text = _check_token(
             document.get("token") or document.get("access_token"), "the registry returned no token"
         )

@@ -46,5 +46,5 @@ def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise CredentialsError(f"{subject} is not JSON") from None
     if not isinstance(document, dict):
-        raise CredentialsError(f"{subject} is not an object")
+        raise CredentialsError(f"{subject} is not a JSON object")
     return document

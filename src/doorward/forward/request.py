@@ -158,7 +158,11 @@ def _one(pairs: Pairs, name: str) -> str:
     """
     values = _all(pairs, name)
     if len(values) != 1 or not values[0]:
-        _refuse(f"{name} must be there once" if values else f"no {name}: the proxy must set it")
+        _refuse(
+            f"header {name} must be sent only once"
+            if values
+            else f"header {name} is missing: the proxy must set it"
+        )
     return values[0]
 
 

@@ -117,7 +117,7 @@ def read_request(
     stripped = options.stripped
     if "script-name" in stripped and environ.get("HTTP_SCRIPT_NAME", "") == root != "":
         # Too late to strip it: gunicorn has believed it.
-        _refuse("a header names the root path of the application (SCRIPT_NAME)")
+        _refuse("a header of the client sets the root path of the application (SCRIPT_NAME)")
     for key in [key for key in environ if key[:5] == "HTTP_"]:
         name = key[5:].replace("_", "-").lower()
         if name in stripped or key in _FALSE_HEADERS:

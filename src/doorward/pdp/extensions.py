@@ -106,7 +106,7 @@ class Extensions:
             cause = error.__cause__
             if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
                 places = " and ".join(["the installed packages", *self.folders])
-                text = f"no module `{cause.name}` in {places}; FILE.py:NAME names a file"
+                text = f"no module `{cause.name}` in {places}: for a file, use FILE.py:NAME"
                 raise ExtensionError(text) from None
             raise ExtensionError(f"importing `{name}` failed: {error}") from cause
 

@@ -230,7 +230,7 @@ class _Keys:
         has not changed. Raise IdentityError for a set that cannot be used; BusyError,
         NotReplacedError or CompileError if the data cannot be changed.
         """
-        keys = read_keys(document)
+        keys = read_keys(document, issuer=self.name)
         text = json.dumps({"keys": keys}, sort_keys=True)
         if text == self._text:
             return  # data that changes is bound again
@@ -250,8 +250,8 @@ def _get(client: httpx.Client, url: str) -> dict[str, Any]:
         raise IdentityError(f"{url}: {error}") from None
 
 
-def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the public keys for signatures of a JWKS document.
+def read_keys(document: Mapping[str, Any], *, issuer: str = "") -> list[dict[str, Any]]:
+    """Return the public keys for signatures of a JWKS document; `issuer` is its name in the log.
 
     Raise IdentityError if the set has no such key or more than `MAX_KEYS` keys, a private or shared
     key, or two keys with one id: a set that is partly wrong is not used at all. Keys for other
@@ -270,10 +270,13 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         # RFC 7518, 6.2.2, 6.3.2 and 6.4: a document that shows a secret is not from a sane issuer,
         # and with a shared key everybody who reads it could sign.
         if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
-            raise IdentityError("the key set contains a private or shared key")
+            raise IdentityError(
+                "the key set contains a private or shared key: the issuer must publish only public "
+                "keys"
+            )
         kind = key.get("kty")
         is_known = isinstance(kind, str) and kind in _TYPES
-        if is_known and key.get("use", "sig") == "sig" and _is_readable(key):
+        if is_known and key.get("use", "sig") == "sig" and _is_readable(key, issuer):
             usable.append(key)
     kids = [key["kid"] for key in usable if "kid" in key]
     if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
@@ -285,14 +288,14 @@ def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return usable
 
 
-def _is_readable(key: dict[str, Any]) -> bool:
+def _is_readable(key: dict[str, Any], issuer: str) -> bool:
     """Return True if `io.jwt` can read a key; otherwise log the reason and return False."""
     try:
         return bool(parse_key_set(json.dumps({"keys": [key]})))
     except (BuiltinError, EvaluationAborted) as error:
         _log.warning(
-            "A key of the issuer is not used.",
-            extra={"kid": str(key.get("kid")), "error": str(error)},
+            "A key of the issuer cannot be read and is ignored.",
+            extra={"issuer": issuer, "kid": str(key.get("kid")), "error": str(error)},
         )
         return False
 

@@ -139,7 +139,13 @@ class AskingProcess:
         self._kill()
         gone, self._asked = self._asked, set()
         for number in sorted(gone):
-            yield number, ServiceError("the process that sends requests to services ended")
+            yield (
+                number,
+                ServiceError(
+                    "the process that sends requests to services ended: the next request starts it "
+                    "again"
+                ),
+            )
 
     def close_inherited(self) -> None:
         """Close this object's descriptors in another child of the parent; the process continues."""
