@@ -35,8 +35,12 @@ deep.rule if input.ok
         ("shop/deep/rul", {}, "the path names no rule or data: did you mean shop/deep/rule?"),
         ("zzz", {}, "the path names no rule or data"),
         ("shop/both", {"a": 1}, "policy.rego:7: eval_conflict_error: "),
-        ("shop/text", {}, "the result is not an answer: failed to get response status"),
-        ("shop/allow", {"ok": object()}, "the input is not one of Rego: input.ok is of the class"),
+        ("shop/text", {}, "the result cannot be used as an answer: failed to get response status"),
+        (
+            "shop/allow",
+            {"ok": object()},
+            "the input is not a value of Rego: input.ok is of the class",
+        ),
     ],
 )
 def test_failures_have_a_reason(path: str, input: Any, reason: str) -> None:
@@ -54,8 +58,8 @@ def test_a_line_is_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> N
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
-        f"refused: decision {decisions[0].decision_id} of shop/alloww: the path names no rule or"
-        " data: did you mean shop/allow?"
+        f"request refused: decision {decisions[0].decision_id} of shop/alloww: the path names no "
+        "rule or data: did you mean shop/allow?"
     )
 
 

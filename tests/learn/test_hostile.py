@@ -207,7 +207,7 @@ def test_a_request_of_another_form_does_not_end_the_run() -> None:
     other["input"]["path"] = "/vault/x"
     files = files_of([other, *lines], NOTHING)
     assert json.loads(files["data.json"])["learned"]["form"] == "list"
-    assert "a request of another form" in files["learned.md"]
+    assert "the form of the input" in files["learned.md"]
 
 
 def test_a_subject_named_like_a_route_owns_nothing() -> None:

@@ -92,4 +92,6 @@ def test_only_the_place_of_most_claims_counts() -> None:
     counted = observed([access(ANN, "/a"), access(BOB, "/a"), access(other, "/a")])
     assert counted.choose_location() == ("envoy", ())
     assert set(counted.activity) == {ANN, BOB}
-    assert counted.skipped == {"a request of another form, or with claims elsewhere": 1}
+    assert counted.skipped == {
+        "the form of the input, or the place of its claims, is not the usual one": 1
+    }

@@ -413,7 +413,7 @@ def test_the_lens_of_a_counterexample_adds_its_test_once(tmp_path: Path, end: st
         rows, columns = change["range"]["start"]["line"], change["range"]["start"]["character"]
         assert (rows, columns) == (text.count("\n"), len(text.rpartition("\n")[2]))
         changed = text + change["newText"]
-        assert "\n\n# fails while this is so" in changed
+        assert "\n\n# fails as long as this is true" in changed
         assert "not data.app.never_one with input as" in changed
         version = {"uri": uri, "version": 2}
         changes = {"textDocument": version, "contentChanges": [{"text": changed}]}

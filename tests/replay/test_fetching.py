@@ -87,8 +87,8 @@ def fetched(answer: httpx.Response | Exception, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (httpx.Response(302, headers={"location": "http://169.254.169.254/"}), "answered 302"),
-        (httpx.Response(404), "answered 404"),
+        (httpx.Response(302, headers={"location": "http://169.254.169.254/"}), "with status 302"),
+        (httpx.Response(404), "with status 404"),
         (httpx.ConnectError("refused"), "ConnectError"),
         (httpx.Response(200, content=b"x" * 101), "larger than 100 bytes"),
     ],

@@ -34,7 +34,7 @@ def failure_of(decision: Decision, snapshot: Snapshot) -> str:
     """Return why a decision cannot be used, in one line; "" if the policy decided."""
     error = decision.error
     if isinstance(error, InputError):
-        return _line(f"the input is not one of Rego: {error}")
+        return _line(f"the input is not a value of Rego: {error}")
     if isinstance(error, RegoError) and error.diagnostics:
         first = error.diagnostics[0]
         location = f"{first.span.file}:{first.span.row}: " if first.span.row else ""
@@ -46,7 +46,7 @@ def failure_of(decision: Decision, snapshot: Snapshot) -> str:
     try:
         read_verdict(decision.result)
     except ResultError as wrong:
-        return _line(f"the result is not an answer: {wrong}")
+        return _line(f"the result cannot be used as an answer: {wrong}")
     return ""
 
 
@@ -59,7 +59,7 @@ def log_failure(decision: Decision, snapshot: Snapshot) -> str:
     if reason:
         more = _quiet.suppressed(f"{decision.path} {reason}")
         if more is not None:
-            text = "refused: decision %s of %s: %s"
+            text = "request refused: decision %s of %s: %s"
             extra = {"decision-id": decision.decision_id, "more": more}
             _log.warning(text, decision.decision_id, decision.path, reason, extra=extra)
     return reason

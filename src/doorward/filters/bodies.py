@@ -88,7 +88,8 @@ class BodyReader:
         if self._left < 0:
             if self._left + len(body) >= 0:
                 self._comparer.fail(
-                    body[0].span, f"the filter needs more than {MAX_CONDITIONS} expressions"
+                    body[0].span,
+                    f"the filter needs more than {MAX_CONDITIONS} expressions: use fewer rules",
                 )
             return None
         cache = self._kept

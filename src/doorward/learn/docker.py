@@ -273,7 +273,7 @@ class _Learner:
         for user in users:
             total.merge(cells[user])
         of = sum([self._totals[user, setting] for user in users])
-        reason = f"spread over the users of {role} as chance would spread it"
+        reason = f"spread evenly over the users of {role}"
         return Value(
             setting,
             value,

@@ -89,7 +89,7 @@ def why_closed(setting: Setting, value: str) -> str:
         return "" if inside else "the shipped data do not allow these ports"
     if setting == ("builds", "unlimited") or setting[0] == "limits":
         return ""
-    return "the shipped data keep this closed"
+    return "this setting is never learned: change it by hand"
 
 
 def ports_of(value: str) -> tuple[int, int]:

@@ -348,7 +348,7 @@ class _Judge:
             reasons.append(f"would allow {denied} requests that were denied")
         objections = self._owned.events(self._item, members)
         if objections >= BROKEN * total:
-            reasons.append("an exception: the group does this with its own things")
+            reasons.append("an exception: the group usually does this with its own things only")
         return tuple(reasons)
 
     def _days(self, subjects: Iterable[Subject]) -> int:

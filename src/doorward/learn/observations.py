@@ -280,7 +280,10 @@ class Observations:
             for by_subject in cells.values():
                 for subject in [s for s in by_subject if (s.form, s.location) != best]:
                     cell = by_subject.pop(subject)
-                    self.skip("a request of another form, or with claims elsewhere", cell.count)
+                    self.skip(
+                        "the form of the input, or the place of its claims, is not the usual one",
+                        cell.count,
+                    )
         for subject in [s for s in self.activity if (s.form, s.location) != best]:
             del self.activity[subject]
         return best

@@ -69,7 +69,9 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
             path.open("wb") as file,
         ):
             if answer.status_code != 200:
-                raise ReplayError(f"{address}: the server answered {answer.status_code}")
+                raise ReplayError(
+                    f"{address}: the server answered with status {answer.status_code}"
+                )
             for part in answer.iter_raw():
                 size += len(part)
                 if size > MAX_BYTES:

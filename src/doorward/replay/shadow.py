@@ -35,7 +35,7 @@ MAX_PENDING: Final = 200
 _ROUND: Final = 1.0
 """The time in seconds that the thread waits for work before it reports that it is alive."""
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("shadow", "deciding by the candidate failed")
+_EDGE: Final = Edge("shadow", "a decision of the candidate policies failed")
 
 
 class Shadow:

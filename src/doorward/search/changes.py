@@ -96,9 +96,9 @@ class Change:
         if self.at_ns is not None:
             seconds, _ = divmod(self.at_ns, 10**9)
             when = datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            return f"no change of the input is needed at another time, such as {when}"
+            return f"it is true without a change of the input at another time, such as {when}"
         if not self.is_found:
-            return f"no change of the input that makes it true was found ({self.tried} tried)"
+            return f"none of {self.tried} changes of the input that were tried makes it true"
         lines = ["it is true with"]
         lines += [f"  {self._edit_text(edit)}" for edit in self.edits]
         return "\n".join(lines)

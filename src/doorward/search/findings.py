@@ -44,8 +44,14 @@ def describe_unreached(reach: Iterable[Reach]) -> list[str]:
     lines = []
     for each in reach:
         if not each.is_full:
-            lacks = "fail" if each.holds else "hold" if each.fails else "be reached"
-            lines.append(f"never seen to {lacks}: {each.where} `{_one_line(each.text)}`")
+            lacks = (
+                "made this fail"
+                if each.holds
+                else "made this hold"
+                if each.fails
+                else "reached this"
+            )
+            lines.append(f"no request {lacks}: {each.where} `{_one_line(each.text)}`")
     return lines
 
 
@@ -139,7 +145,7 @@ def absence_test(finding: Finding) -> str:
     """Return a Rego test rule that fails as long as the finding's document is true for its
     input.
     """
-    cause = f"fails while this is so: {finding.cause.text}"
+    cause = f"fails as long as this is true: {finding.cause.text}"
     condition = f"not {document_ref(finding.path)} {_inputs(finding)}"
     return _rule_of_test(finding.path, cause, condition)
 

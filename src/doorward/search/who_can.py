@@ -186,7 +186,7 @@ def who_can(
     except CompileError as error:
         # A known value can have a wrong type for a rule; then the residual does not compile.
         message = str(error.diagnostics[0].message)
-        return Access((), (), f"what is left of the query does not compile: {message}", 0)
+        return Access((), (), f"the residual of the query does not compile: {message}", 0)
     modules = [*support.values()]
     reasons = []
     if partial.definitions is not None:

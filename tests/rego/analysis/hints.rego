@@ -38,7 +38,7 @@ allow := true fi input.x == 1
 ### 3:15: did you mean `if`?
 ---
 allow when input.x == 1
-### 3:7: `if` begins a body; further conditions stand on lines of their own
+### 3:7: `if` begins a body: write each further condition on its own line
 ---
 import future.keywords.inn
 ### 3:8: did you mean `future.keywords.in`?
@@ -89,7 +89,7 @@ allow if input.x == undefined
 ### 3:10: Rego has no such value: test for a missing value with `not input.x`
 ---
 allow if input.x == 'a'
-### 3:21: Rego's strings stand in double quotes, or in backquotes
+### 3:21: write strings in double quotes or backquotes
 ---
 allow := 1 if input.x else 2
 ### 3:28: the value of `else` stands after `:=`: `else := value`
@@ -139,12 +139,12 @@ f(x) := x + 1 {
 allow if {
     return true
 }
-### 4:12: a rule has its value in its head: `name := value if { … }`, no `return`
+### 4:12: Rego has no `return`: write the value in the head, `name := value if { … }`
 ---
 f(x) if {
     return x + 1
 }
-### 4:12: a rule has its value in its head: `name := value if { … }`, no `return`
+### 4:12: Rego has no `return`: write the value in the head, `name := value if { … }`
 ---
 function f(x) {
     x
@@ -222,13 +222,13 @@ allow := input.x ? 1 : 2
 ### 3:18: `? :` is not Rego: write a rule with `else`, or two rules
 ---
 allow := "a" + input.x
-### 3:10: `+` adds numbers; texts are joined by `concat("", [a, b])` or `$"{a}{b}"`
+### 3:10: `+` adds numbers; join strings with `concat("", [a, b])` or `$"{a}{b}"`
 ---
 allow := f"a {input.x}"
 ### 3:11: a string with values in it is written `$"a {input.x}"`
 ---
 allow if input.foo-bar == 1
-### 3:10: a key with `-` stands in brackets: `input["foo-bar"]`
+### 3:10: write a key with `-` in brackets: `input["foo-bar"]`
 ---
 allow if input.x == “a”
 ### 3:21: these are not plain quotes: write `"`
@@ -243,7 +243,7 @@ allow := [1 2]
 ### 3:13: a comma is missing before this
 ---
 allow := "abc
-### 3:10: the closing quote is missing in this line; a string of several lines stands in `…`
+### 3:10: the closing quote is missing here; write a string of several lines in backquotes
 ---
 allow := "a\d"
 ### 3:10: write `\\` for a backslash in double quotes; backquotes take it as it is: `\d+`
@@ -255,7 +255,7 @@ allow if {
     input.x == 1,
     input.y == 2
 }
-### 4:17: conditions stand on lines of their own, or `;` between them
+### 4:17: write each condition on its own line, or `;` between them
 ---
 allow if {
     input.x += 1
@@ -293,13 +293,13 @@ allow if input.xs contains 1
 ### 3:19: `x in xs` tests if a collection has a value, `contains(text, part)` if a text has a part
 ---
 allow if len(input.x) == 1
-### 3:10: `count(x)` is the size of a collection or text
+### 3:10: `count(x)` is the size of a collection or string
 ---
 allow if input.x.startswith("a")
 ### 3:10: functions take all operands in parentheses: `startswith(input.x, …)`
 ---
 allow if str(input.x) == "1"
-### 3:10: `sprintf("%v", [x])` makes a text
+### 3:10: `sprintf("%v", [x])` converts a value to a string
 ---
 allow if isString(input.x)
 ### 3:10: did you mean `is_string`?
@@ -308,16 +308,16 @@ allow if start_with(input.x, "a")
 ### 3:10: did you mean `startswith`?
 ---
 default allow false
-### 3:15: a default has its value after `:=`: `default allow := false`
+### 3:15: write the value of a default after `:=`: `default allow := false`
 ---
 allow = true;
-### 4:0: `;` stands between two conditions of a line, not at its end
+### 4:0: `;` separates two conditions of a line: leave it out at the end
 ---
 allow if input.x == 1;
-### 3:22: `;` stands between two conditions of a line, not at its end
+### 3:22: `;` separates two conditions of a line: leave it out at the end
 ---
 allow := true;
-### 4:0: `;` stands between two conditions of a line, not at its end
+### 4:0: `;` separates two conditions of a line: leave it out at the end
 ---
 contains deny "x"
 ### 3:10: `if` is missing before this condition, or a line break
@@ -354,10 +354,10 @@ allow if not (input.x or input.y)
 ### 3:23: write the rule once for each alternative; or `import future.keywords.or`
 ---
 allow if x in [1,2] where x > 1
-### 3:21: `if` begins a body; further conditions stand on lines of their own
+### 3:21: `if` begins a body: write each further condition on its own line
 ---
 allow if { true; }
-### 3:18: `;` stands between two conditions of a line, not at its end
+### 3:18: `;` separates two conditions of a line: leave it out at the end
 ---
 1 + 1
 ### 3:1: a policy consists of rules: `name := value`, `name if { … }`
@@ -376,10 +376,10 @@ allow if input.x > 1.
 ### 3:20: digits follow the point of a number: `1.0`
 ---
 allow if input.@type == "x"
-### 3:16: a key that is not a name stands in brackets: `input["@type"]`
+### 3:16: write a key that is not a name in brackets: `input["@type"]`
 ---
 allow if input.$ref == "x"
-### 3:16: a key that is not a name stands in brackets: `input["@type"]`
+### 3:16: write a key that is not a name in brackets: `input["@type"]`
 ---
 allow if input?.x == "x"
 ### 3:15: Rego needs no `?.`: a path with a missing key is undefined
@@ -388,7 +388,7 @@ allow if input.x ?? false
 ### 3:18: `??` is not Rego: `object.get(object, key, default)` has a default
 ---
 allow if input["x]
-### 3:16: the closing quote is missing in this line; a string of several lines stands in `…`
+### 3:16: the closing quote is missing here; write a string of several lines in backquotes
 ---
 allow if input[x
 ### 4:0: the `[` of row 3 is not closed
@@ -407,12 +407,12 @@ allow := true }
 ---
 allow if input.x == 1 # c
     input.y == 2
-### 4:5: a body of several conditions stands in braces: `if { … }`
+### 4:5: write a body of several conditions in braces: `if { … }`
 ---
 allow if
     input.x == 1
     input.y == 2
-### 5:5: a body of several conditions stands in braces: `if { … }`
+### 5:5: write a body of several conditions in braces: `if { … }`
 ---
 p if { x := 1; x := 2 }
 ### 3:16: a variable is assigned only once: use another name
@@ -442,4 +442,4 @@ p := [x | x in input.xs]
 ### 3:11: assign `x`, or bind it with `some x in …`
 ---
 p if input.xs[i].y == 1; i > = 2
-### 3:24: `;` stands between two conditions of a line, not at its end
+### 3:24: `;` separates two conditions of a line: leave it out at the end

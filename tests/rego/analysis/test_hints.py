@@ -44,9 +44,9 @@ def test_what_was_meant_is_hinted_at(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("allow\u00a0if input.x", "there is a special space here"),
-        ("allow if input.x == 1\u200b", "there is a special space here"),
-        ("p := {'a': 1}", "Rego's strings stand in double quotes"),
+        ("allow\u00a0if input.x", "this space is a special character"),
+        ("allow if input.x == 1\u200b", "this space is a special character"),
+        ("p := {'a': 1}", "write strings in double quotes"),
         ("p := $`a {[1}`", "`}` does not close the `[` of row 3"),
         ('p := [$`a{1} {["]"]} b`, 1', "the `[` of row 3 is not closed"),
         ("p := [1}", "`}` does not close the `[` of row 3"),

@@ -36,25 +36,32 @@ _CONSTANTS: Final = {
     "undefined": "Rego has no such value: test for a missing value with `not input.x`",
 }
 _FUNCTIONS: Final = {
-    **dict.fromkeys(("len", "length", "size"), "`count(x)` is the size of a collection or text"),
-    **dict.fromkeys(("str", "string", "to_string"), '`sprintf("%v", [x])` makes a text'),
-    **dict.fromkeys(("int", "float", "number", "parse_int"), "`to_number(x)` makes a number"),
+    **dict.fromkeys(("len", "length", "size"), "`count(x)` is the size of a collection or string"),
+    **dict.fromkeys(
+        ("str", "string", "to_string"), '`sprintf("%v", [x])` converts a value to a string'
+    ),
+    **dict.fromkeys(
+        ("int", "float", "number", "parse_int"), "`to_number(x)` converts a string to a number"
+    ),
     **dict.fromkeys(("typeof", "type"), "`type_name(x)` is the type of a value"),
-    **dict.fromkeys(("has", "exists", "defined"), "a path that exists is a condition: `input.x`"),
+    **dict.fromkeys(
+        ("has", "exists", "defined"),
+        "write the path as a condition, which holds if it exists: `input.x`",
+    ),
     **dict.fromkeys(("filter", "map"), "write a comprehension: `[f(x) | some x in xs; x > 1]`"),
     **dict.fromkeys(("log", "println", "printf", "debug"), "write `print(x)`"),
     **dict.fromkeys(("matches", "match", "regex"), "write `regex.match(pattern, text)`"),
     **dict.fromkeys(("ends_with", "has_suffix"), "write `endswith(text, end)`"),
     **dict.fromkeys(("starts_with", "has_prefix"), "write `startswith(text, beginning)`"),
-    **dict.fromkeys(("append", "push", "extend"), "`array.concat(xs, [x])` makes a longer array"),
-    **dict.fromkeys(("range",), "`numbers.range(a, b)` is all numbers from a to b"),
+    **dict.fromkeys(("append", "push", "extend"), "`array.concat(xs, [x])` appends to an array"),
+    **dict.fromkeys(("range",), "`numbers.range(a, b)` has all integers from a to b"),
     **dict.fromkeys(("get",), "write `object.get(object, key, default)`"),
     **dict.fromkeys(("now", "time.now"), "`time.now_ns()` is the time in nanoseconds"),
     **dict.fromkeys(("equals", "equal_to"), "compare with `==`"),
 }
 _MEANT: Final = re.compile(
     r"(?:did you mean|Rego writes) `(?P<name>[^`]+)`"
-    r"|a key with `-` stands in brackets: `(?P<key>[^`]+)`"
+    r"|write a key with `-` in brackets: `(?P<key>[^`]+)`"
 )
 _UNSAFE: Final = re.compile(r"var (\S+) is (?:unsafe|undeclared)")
 _FUNCTION: Final = re.compile(r"undefined function (\S+)$")
@@ -86,7 +93,7 @@ def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnosti
         hint = error.hint or _of_function(called[1], error.span, names, registry)
         fix = _fix(called[1], hint, error.span)
     elif error.message.startswith("plus: invalid argument(s)"):
-        hint = '`+` adds numbers; texts are joined by `concat("", [a, b])` or `$"{a}{b}"`'
+        hint = '`+` adds numbers; join strings with `concat("", [a, b])` or `$"{a}{b}"`'
     elif error.message.endswith(" assigned above"):
         hint = "a variable is assigned only once: use another name"
     return error if hint is None else replace(error, hint=hint, fix=fix)
@@ -120,7 +127,7 @@ def _of_var(name: str, span: Span, names: Names) -> str | None:
         return _CONSTANTS[name]
     key = re.search(rf"([A-Za-z_][\w.]*)\.(\w+)-{re.escape(name)}\b", span.text[:MAX_TEXT])
     if key is not None:
-        return f'a key with `-` stands in brackets: `{key[1]}["{key[2]}-{name}"]`'
+        return f'write a key with `-` in brackets: `{key[1]}["{key[2]}-{name}"]`'
     return _near(name, names(span))
 
 

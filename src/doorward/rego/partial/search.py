@@ -335,7 +335,7 @@ class Search:
         self._size += count
         if self._size > self.settings.max_size:
             most = self.settings.max_size
-            text = f"partial evaluation makes too many expressions, more than {most}"
+            text = f"partial evaluation makes more than {most} expressions: make more values known"
             raise EvalError(LIMIT_ERROR, text, NOWHERE)
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:

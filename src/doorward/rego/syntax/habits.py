@@ -61,11 +61,11 @@ HABITS: Final = (
     _habit(r"\?", "`? :` is not Rego: write a rule with `else`, or two rules"),
     _habit(r"\+\+|(?<=\s)--|[-+*/]=", _BINDS),
     # Quotes, blanks, comments
-    _habit(r"'([^'\"#]*)'|'", "Rego's strings stand in double quotes, or in backquotes", '"{1}"'),
+    _habit(r"'([^'\"#]*)'|'", "write strings in double quotes or backquotes", '"{1}"'),
     _habit('[“„«]([^“”„«»"#]*)[”“»]|[“”„‘’«»]', 'these are not plain quotes: write `"`', '"{1}"'),
     _habit(
         "[\u00a0\u2000-\u200b\u202f\u3000]",
-        "there is a special space here, such as U+00A0: write an ordinary one",
+        "this space is a special character, such as U+00A0: write an ordinary space",
         " ",
     ),
     _habit(r"//", _COMMENT, "#"),
@@ -79,7 +79,7 @@ HABITS: Final = (
         r"\b(?:elif|elseif|elsif)\b", "Rego writes `else if`, and `else := value if`", "else if"
     ),
     _habit(
-        r"\breturn\b", "a rule has its value in its head: `name := value if { … }`, no `return`"
+        r"\breturn\b", "Rego has no `return`: write the value in the head, `name := value if { … }`"
     ),
     _habit(
         r"^\s*(?P<cut>(?:function|func|fun|fn|def|rule)\s+)[A-Za-z_].*",
@@ -105,7 +105,7 @@ HABITS: Final = (
     _habit(r"\b(?:iff|ifs|fi)\b", "did you mean `if`?", "if"),
     _habit(
         r"\b(?:when|where|then|unless|while)\b",
-        "`if` begins a body; further conditions stand on lines of their own",
+        "`if` begins a body: write each further condition on its own line",
     ),
     _habit(
         r"(?<!\s)\s*+\band\b\s*",
@@ -129,12 +129,12 @@ HABITS: Final = (
     _habit(r"\b(?P<cut>null)\(", "`is_null(x)` tests for null", "is_null"),
     _habit(r"\b(?P<cut>[fF])(?=\")", 'a string with values in it is written `$"a {input.x}"`', "$"),
     _habit(
-        r"\.([@$]\w*)", 'a key that is not a name stands in brackets: `input["@type"]`', '["{1}"]'
+        r"\.([@$]\w*)", 'write a key that is not a name in brackets: `input["@type"]`', '["{1}"]'
     ),
     _habit(r"^\w+\s*(?P<cut>==)", "`:=` gives a rule its value, `==` compares", ":="),
     _habit(
         r"^\s*default\s+\w+(?P<cut>\s+)(?![:=\s])",
-        "a default has its value after `:=`: `default allow := false`",
+        "write the value of a default after `:=`: `default allow := false`",
         " := ",
     ),
 )

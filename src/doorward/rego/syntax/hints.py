@@ -63,7 +63,7 @@ class _ErrorContext(NamedTuple):
 
 
 _HIDDEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|#.*')
-_SEMICOLON: Final = "`;` stands between two conditions of a line, not at its end"
+_SEMICOLON: Final = "`;` separates two conditions of a line: leave it out at the end"
 _LIST: Final = re.compile(r'non-terminated object$|expected "," or')
 _CLOSED: Final = re.compile(r"unexpected (?:eof|[)\]}]) token")
 _WORD: Final = re.compile(r"\b[A-Za-z_]+\b(?=\s+[\w\"`\[{(])")
@@ -244,7 +244,7 @@ def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     message, at = error.message, context.at
     before, after = context.line[:at].rstrip(), context.line[at + 1 :].strip()
     if message.startswith("unexpected , token: expected \\n or ;"):
-        text = "conditions stand on lines of their own, or `;` between them"
+        text = "write each condition on its own line, or `;` between them"
         return _Hint(text, context.fix(at, at + 1, ";" if after else ""))
     stripped = context.source.text.rstrip()
     if message.startswith("unexpected ; token") or before.endswith(";"):
@@ -270,7 +270,7 @@ def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
         if context.line[context.at : context.at + 1] == "`":
             return _Hint("the closing backquote of this string is missing")
         return _Hint(
-            "the closing quote is missing in this line; a string of several lines stands in `…`"
+            "the closing quote is missing here; write a string of several lines in backquotes"
         )
     if message.startswith("unexpected if keyword") and not before:
         return _Hint("a rule begins with its name: `allow if { … }`; a condition needs no `if`")
@@ -287,7 +287,7 @@ def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
         text = "`if` is missing before this condition, or a line break"
         return _Hint(text, context.fix(context.at, context.at, "if "))
     if context.line[:1].isspace():
-        return _Hint("a body of several conditions stands in braces: `if { … }`")
+        return _Hint("write a body of several conditions in braces: `if { … }`")
     if re.match(r"[A-Za-z_]\w*\s+[\w\"\[{(]", context.line):
         return None
     return _Hint("a policy consists of rules: `name := value`, `name if { … }`")
