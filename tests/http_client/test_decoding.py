@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from doorward.http_client.decoding import STEP, DecodingError, decoded
+from doorward.http_client.decoding import MAX_MEMBERS, STEP, DecodingError, decoded
 
 TEXT = b"some text " * 100_000
 
@@ -22,7 +22,7 @@ def pieces(content: bytes, size: int) -> list[bytes]:
     return [content[at : at + size] for at in range(0, len(content), size)]
 
 
-@pytest.mark.parametrize("size", [1_000, 1 << 20])
+@pytest.mark.parametrize("size", [1, 1_000, 1 << 20])
 @pytest.mark.parametrize(
     ("encoding", "content"),
     [
@@ -31,7 +31,9 @@ def pieces(content: bytes, size: int) -> list[bytes]:
         ("gzip", gzip.compress(TEXT)),
         (" GZip ", gzip.compress(TEXT)),
         ("x-gzip", gzip.compress(TEXT)),
+        ("gzip", gzip.compress(TEXT[:-7]) + gzip.compress(b"") + gzip.compress(TEXT[-7:])),
         ("deflate", zlib.compress(TEXT)),
+        ("deflate", zlib.compress(TEXT) + b"ignored"),
         ("deflate", raw(TEXT)),
     ],
 )
@@ -51,6 +53,9 @@ def test_no_body_has_no_encoding(encoding: str) -> None:
     [
         ("gzip", gzip.compress(TEXT)[:-20], "unexpected EOF"),
         ("gzip", b"plain", "not valid gzip data"),
+        ("gzip", gzip.compress(TEXT) + b"plain", "not valid gzip data"),
+        ("gzip", gzip.compress(TEXT) + gzip.compress(TEXT)[:9], "unexpected EOF"),
+        ("gzip", gzip.compress(b"") * (MAX_MEMBERS + 1), "more than 10000 members"),
         ("deflate", zlib.compress(TEXT)[:2] + b"\xff" * 9, "not valid deflate data"),
         ("deflate", zlib.compress(TEXT)[:40], "unexpected EOF"),
         (

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Protocol
 
-__all__ = ["STEP", "DecodingError", "Response", "decoded", "decoded_body"]
+__all__ = ["MAX_MEMBERS", "STEP", "DecodingError", "Response", "decoded", "decoded_body"]
 
 STEP: Final = 1 << 18
+MAX_MEMBERS: Final = 10_000
+"""The largest number of gzip members in a body: many without content would take much time."""
+_SLICE: Final = 1 << 16
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -47,7 +51,8 @@ def decoded_body(response: Response) -> Iterator[bytes]:
 
 def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """Yield the body without its content encoding, in pieces of at most `STEP` bytes if it was
-    compressed. Raise DecodingError if the encoding is unknown, or the body is invalid or truncated.
+    compressed. Raise DecodingError if the encoding is unknown, or the body is invalid, truncated or
+    gzip of more than `MAX_MEMBERS` members. What follows the data of `deflate` is ignored.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):
@@ -58,16 +63,38 @@ def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
             f"the response has the content encoding `{name[:40]}`, which is neither gzip nor "
             "deflate"
         )
-    unzip = zlib.decompressobj(_WINDOWS[name])
-    is_empty = True
-    for piece in pieces:
-        # RFC 9110, 8.4.1.2: some servers send `deflate` without the zlib wrapper.
-        if name == "deflate" and is_empty and piece and not _has_header(piece):
-            unzip = zlib.decompressobj(-15)
-        is_empty = is_empty and not piece
-        yield from _steps(unzip, piece, name)
-    if not (is_empty or unzip.eof):
+    rest = iter(pieces)
+    # Two bytes tell the formats of `deflate` apart; a server may send the first one alone.
+    begin = b""
+    while len(begin) < 2 and (piece := next(rest, None)) is not None:
+        begin += piece
+    if not begin:
+        return
+    # RFC 9110, 8.4.1.2: some servers send `deflate` without the zlib wrapper.
+    is_raw = name == "deflate" and not _has_header(begin)
+    unzip = zlib.decompressobj(-15 if is_raw else _WINDOWS[name])
+    members = 1
+    for piece in _slices(chain((begin,), rest)):
+        while piece:
+            if unzip.eof:
+                if name == "deflate":
+                    return
+                # RFC 1952, 2.2: a gzip file is a series of members, which are one text.
+                members += 1
+                if members > MAX_MEMBERS:
+                    raise DecodingError(f"the response body has more than {MAX_MEMBERS} members")
+                unzip = zlib.decompressobj(_WINDOWS[name])
+            yield from _steps(unzip, piece, name)
+            piece = unzip.unused_data
+    if not unzip.eof:
         raise DecodingError("unexpected EOF")
+
+
+def _slices(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes in pieces of at most `_SLICE` bytes: zlib copies what it has not used."""
+    for piece in pieces:
+        for at in range(0, len(piece), _SLICE):
+            yield piece[at : at + _SLICE]
 
 
 def _has_header(piece: bytes) -> bool:
@@ -79,7 +106,8 @@ def _has_header(piece: bytes) -> bool:
 
 def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
     """Yield the decompressed bytes of a piece, at most `STEP` at once; bytes behind the end of the
-    compressed data are ignored. DecodingError if the data are not valid in the encoding `name`.
+    compressed data are left in `unzip.unused_data`. DecodingError if the data are not valid in the
+    encoding `name`.
     """
     while not unzip.eof:
         try:
