@@ -238,6 +238,21 @@ def test_an_override_may_hold_several_and_reach_into_lists() -> None:
         parse("", "x[3]=1")
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("services[0].url=https://b", "`0` cannot be set: it would be below an object"),
+        ("x[0].a=1", "`a` cannot be set: it would be below a string"),
+        ("x[1][0]=1", "`0` cannot be set: it would be below an integer"),
+        ("labels.a.b=1", "labels.a must be an object but is a string"),
+    ],
+)
+def test_an_override_does_not_replace_what_it_would_be_below(setting: str, message: str) -> None:
+    text = "services: {a: {url: https://a}}\nx: [text, 1]\nlabels: {a: x}"
+    with pytest.raises(ConfigError, match=message):
+        parse(text, setting)
+
+
 def test_an_override_may_be_the_content_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("from: file")
     config = read_config(None, files=[f"labels.a={tmp_path / 'f'}"])

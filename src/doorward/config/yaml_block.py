@@ -217,14 +217,19 @@ class _Reader:
 
 def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
     """Return a copy of `container` with `value` at `keys`; missing blocks and lists are created.
-    Raise ConfigError for an index beyond the end of a list, and for a name directly below another
-    name whose value is not an object. Any other value on the way is replaced.
+    Raise ConfigError for an index beyond the end of a list, and for an index or a name below a
+    value that is not a list or an object.
     """
     if not keys:
         return value
     key, rest = keys[0], keys[1:]
+    kind: Any = list if isinstance(key, int) else Block
+    if container is not None and not isinstance(container, kind):
+        raise ConfigError(
+            f"--set `{path}`: `{key}` cannot be set: it would be below {kind_of(container)}"
+        )
     if isinstance(key, int):
-        items = list(container) if isinstance(container, list) else []
+        items = list(container or ())
         if key > len(items):
             raise ConfigError(
                 f"--set `{path}`: item {key} cannot be set: the list has only {len(items)} items"
