@@ -50,46 +50,50 @@ class Options:
         "dry-run",
         SWITCH,
         False,
-        "denials are allowed and logged; failed evaluations and unreadable requests are still "
-        "denied",
+        "allow and log requests that the policy denies; failed evaluations and unreadable requests "
+        "are still denied",
     )
     enable_reflection: bool = option("enable-reflection", SWITCH, False, "gRPC reflection")
     proto_descriptor: str = option(
         "proto-descriptor",
         TEXT,
         "",
-        "the file of a compiled `FileDescriptorSet` (or `base64:` and the set), by which bodies of "
-        "gRPC are parsed",
+        "file of a compiled `FileDescriptorSet` (or `base64:` and the set), with which gRPC bodies "
+        "are parsed",
     )
     grpc_max_recv_msg_size: int = option(
         "grpc-max-recv-msg-size",
         SIZE,
         4 * 1024 * 1024,
-        "bytes; a larger CheckRequest is refused by the transport",
+        "maximum bytes of a CheckRequest; the transport refuses a larger one",
     )
     grpc_max_send_msg_size: int = option(
-        "grpc-max-send-msg-size", SIZE, MAX_SIZE, "bytes of an answer"
+        "grpc-max-send-msg-size", SIZE, MAX_SIZE, "maximum bytes of a response to Envoy"
     )
     skip_request_body_parse: bool = option(
-        "skip-request-body-parse", SWITCH, False, "no `parsed_body`, no `truncated_body`"
+        "skip-request-body-parse",
+        SWITCH,
+        False,
+        "leave `parsed_body` and `truncated_body` out of the input",
     )
     enable_performance_metrics: bool = option(
         "enable-performance-metrics",
         SWITCH,
         False,
-        "`grpc_request_duration_seconds` and `error_counter` in `/metrics`",
+        "report `grpc_request_duration_seconds` and `error_counter` in `/metrics`",
     )
     grpc_request_duration_seconds_buckets: tuple[float, ...] = option(
         "grpc-request-duration-seconds-buckets",
         INCREASING,
         DEFAULT_BUCKETS,
-        "buckets of that histogram, in seconds",
+        "buckets of the histogram `grpc_request_duration_seconds`, in seconds",
     )
     on_error: OnError = option(
         "on-error",
         choice(_DENY, _FAIL_CALL),
         "deny",
-        "`deny`: a policy that fails denies; `fail-call`: the gRPC call fails, as with OPA-Envoy",
+        "if the evaluation of the policy fails, `deny` denies the request and `fail-call` fails "
+        "the gRPC call, as OPA-Envoy does",
         is_opa=False,
     )
     strict: bool = option(
@@ -106,16 +110,17 @@ class Options:
         "threads",
         integer(1, 512),
         10,
-        "concurrent Checks, on our own transport those of a slow policy alone (the others run one "
-        "after the other on its loop). On grpcio another 256 calls may wait for their message, for "
-        "2 s each (0.1 s while more than 128 wait); a connection has at most 100 streams",
+        "maximum number of concurrent Checks. With `transport: http2` only those of slow policies "
+        "use threads; the others run one after the other on the event loop. With `grpcio` another "
+        "256 calls may wait for their message, each for 2 s (0.1 s while more than 128 wait), and "
+        "a connection has at most 100 streams",
         is_opa=False,
     )
     decision_id_header: str = option(
         "decision-id-header",
         HEADER,
         "",
-        "a header of the response to the client, allowed or denied, with the id of the decision",
+        "name of a header with the decision's id, which is added to every response to the client",
         is_opa=False,
     )
     transport: Transport = option(

@@ -65,14 +65,14 @@ class _ListBlock:
     """One list under `lists`: where it is in the body, and the rule that decides on its items."""
 
     path: Path = option(
-        "path", _PATH, (), "where in the body the list is, as keys and indexes; `*` is each of them"
+        "path", _PATH, (), "the list's path in the body: keys and indexes, `*` for every one"
     )
-    rule: str = option("rule", _RULE, "", "the document that says whether an item stays")
+    rule: str = option("rule", _RULE, "", "the document that must be true for an item to stay")
     name: str = option(
         "name",
         nonempty("a name that the input can have", pattern=_NAME),
         "item",
-        "the rule reads the item as `input.NAME`",
+        "the NAME by which the rule reads the item, as `input.NAME`",
     )
 
     @classmethod
@@ -109,7 +109,7 @@ class Options:
         "addr",
         nonempty(),
         "127.0.0.1:9292",
-        "as for `envoy_ext_authz_grpc`; a worker has an address of its own, as there",
+        "as `addr` of `envoy_ext_authz_grpc`; each worker has an address of its own, as there",
     )
     path: str = option("path", nonempty(), "envoy/response", "the document that decides")
     lists: Mapping[str, ListOptions] = option(
@@ -121,14 +121,15 @@ class Options:
         "max-body",
         SIZE,
         1 << 20,
-        "bytes of a body, also after decompression, less than `grpc-max-recv-msg-size`; a larger "
-        "one is denied",
+        "maximum bytes of a body, also after decompression; a larger one is denied. Must be less "
+        "than `grpc-max-recv-msg-size`",
     )
     dry_run: bool = option(
         "dry-run",
         SWITCH,
         False,
-        "denials and changes are logged and not made; what fails is still denied",
+        "log denials and changes without applying them; responses are still denied if the decision "
+        "fails",
     )
     strict: bool = option(
         "strict",
@@ -140,24 +141,29 @@ class Options:
         "log-bodies",
         SWITCH,
         False,
-        "log bodies, and all of the document; otherwise what is left out is named under `erased`",
+        "log bodies and the parts of the result that come from them; otherwise these are left out "
+        "and listed under `erased`",
     )
     enable_performance_metrics: bool = option(
         "enable-performance-metrics",
         SWITCH,
         False,
-        "`ext_proc_responses_total{outcome,reason}` and `ext_proc_duration_seconds` in `/metrics`",
+        "report `ext_proc_responses_total{outcome,reason}` and `ext_proc_duration_seconds` in "
+        "`/metrics`",
     )
     grpc_max_recv_msg_size: int = option(
         "grpc-max-recv-msg-size",
         SIZE,
         4 * 1024 * 1024,
-        "bytes of a message; more than Envoy's buffer",
+        "maximum bytes of a message; set it above Envoy's buffer limit",
     )
     socket_mode: int = option("socket-mode", MODE, 0o660, "permission bits of a Unix socket")
-    threads: int = option("threads", integer(1, 512), 10, "as for `envoy_ext_authz_grpc`")
+    threads: int = option("threads", integer(1, 512), 10, "as `threads` of `envoy_ext_authz_grpc`")
     max_streams: int = option(
-        "max-streams", integer(1, 1_000_000), 4_096, "responses at the same time; further ones fail"
+        "max-streams",
+        integer(1, 1_000_000),
+        4_096,
+        "maximum number of responses at the same time; further ones fail",
     )
 
     def __post_init__(self) -> None:
