@@ -19,7 +19,7 @@ def test_counters_of_bundles_are_counters_without_an_end() -> None:
     assert "# TYPE bundle_loaded_counter counter\n" in text
     assert 'bundle_loaded_counter{name="a"} 1.0\n' in text
     assert "# TYPE bundle_failed_load_counter counter\n" in text
-    assert "# HELP bundle_failed_load_counter Status" in text
+    assert "# HELP bundle_failed_load_counter Number of status" in text
     assert "counter_total" not in text
     assert "# TYPE last_bundle_request gauge\n" in text
     document = documents_of(registry.collect())["bundle_loaded_counter"]

@@ -379,8 +379,8 @@ def upgrade(folder: Path, audit_log: tuple[Path, ...], write: bool) -> int:
             click.echo(line)
         for section, values in steps.lacking(folder).items():
             click.echo(
-                f"docker.{section} in your data.json lacks what the new version has: "
-                f"{', '.join(sorted(values))}"
+                f"docker.{section} in your data.json lacks settings of the new version: "
+                f"{', '.join(sorted(values))} (--write adds them)"
             )
         refused = list(steps.newly_refused(folder, audit_log)) if audit_log else []
         for line in refused:

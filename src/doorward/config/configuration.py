@@ -143,8 +143,8 @@ class DecisionLogs:
         "rules",
         SWITCH,
         False,
-        "log [which rules answered, and where others failed](run.md#rules-in-the-log); read at the "
-        "start",
+        "log [which rules answered, and where others failed](run.md#rules-in-the-log); a change "
+        "needs a restart",
         is_opa=False,
     )
     when_full: WhenFull = option(
@@ -235,35 +235,36 @@ class Shadow:
         "paths",
         TEXTS,
         (),
-        "files and folders with the policies and data of the candidate",
+        "files and folders with candidate policies, which decide a second time without effect, and "
+        "their data",
         is_opa=False,
     )
     bundles: tuple[str, ...] = option(
         "bundles",
         TEXTS,
         (),
-        "bundles of the candidate, in addition to `paths` or instead of it",
+        "bundles with candidate policies, in addition to `paths` or instead of it",
         is_opa=False,
     )
     share: float = option(
         "share",
         number(above=0, most=1),
         0.1,
-        "the share of one processor that the candidate may use",
+        "maximum share of one processor that the candidate policies use",
         is_opa=False,
     )
     max_age: float = option(
         "max_age_seconds",
         number(above=0, most=MAX_DEADLINE),
         1.0,
-        "maximum number of seconds that a decision waits for the candidate; then it is dropped",
+        "seconds that a decision waits for the candidate policies before it is dropped",
         is_opa=False,
     )
     queue: int = option(
         "queue",
         integer(1),
         1_000,
-        "maximum number of decisions that wait for the candidate; further ones are dropped",
+        "maximum number of decisions that wait for the candidate policies; more are dropped",
         is_opa=False,
     )
 
@@ -272,7 +273,7 @@ class Shadow:
         """Raise ConfigError if a candidate has neither paths nor bundles."""
         if not block.strings("paths") and not block.strings("bundles"):
             raise ConfigError(
-                f"{block.location('paths')}: the candidate has no policies: set its `paths` or "
+                f"{block.location('paths')}: the candidate has no policies: set `paths` or "
                 "`bundles`"
             )
 

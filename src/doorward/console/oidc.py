@@ -273,7 +273,9 @@ def _explain(error: DocumentError) -> str:
         return "the issuer's response is too long or too slow: try again later"
     if error.status is None:
         return "the issuer does not answer: try again later"
-    return f"the issuer responds with {error.status}, without the requested document"
+    return (
+        f"the issuer responds with {error.status}, without the requested document: try again later"
+    )
 
 
 def _digest(text: str) -> bytes:

@@ -47,7 +47,7 @@ class BundleMetrics(Collector):
         self._statuses: Mapping[str, BundleStatus] = {}
         self._duration = Histogram(
             "bundle_loading_duration_ns",
-            "How long the stages of loading a bundle take, in nanoseconds.",
+            "Duration of the stages of loading a bundle, in nanoseconds.",
             ("name", "stage"),
             buckets=buckets,
             registry=registry,
@@ -86,12 +86,12 @@ class BundleMetrics(Collector):
         yield _metric("opa_info", "The version.", [({"version": self._version}, 1)])
         yield _metric(
             "bundle_loaded_counter",
-            "Status updates with an active bundle.",
+            "Number of status updates with an active bundle.",
             [({"name": name}, count) for name, count in loaded.items()],
         )
         yield _metric(
             "bundle_failed_load_counter",
-            "Status updates with a bundle that could not be loaded.",
+            "Number of status updates with a bundle that could not be loaded.",
             [
                 ({"name": name, "code": code, "message": message}, count)
                 for (name, code, message), count in failed.items()

@@ -267,7 +267,9 @@ class ControlPlane:
         pass through.
         """
         if not isinstance(document, dict):
-            raise ConfigError("the discovered configuration is not an object")
+            raise ConfigError(
+                "the discovered configuration must be an object: check `discovery.decision`"
+            )
         from doorward.config.yaml_block import read_block  # it brings a parser of YAML
 
         with self._lock:

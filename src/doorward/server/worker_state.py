@@ -116,7 +116,9 @@ class Totals(Collector):
             labels = {"worker": str(state["worker"]), "revision": state["revision"]}
             revisions.add_sample("worker_revision", labels, 1)
         yield revisions
-        restarts = Metric("worker_restarts", "Workers that died and were started again.", "counter")
+        restarts = Metric(
+            "worker_restarts", "Number of workers that died and were started again.", "counter"
+        )
         restarts.add_sample("worker_restarts_total", {}, self._restarts)
         yield restarts
         if self._own is not None:

@@ -40,7 +40,9 @@ class _Faults(Collector):
         them.
         """
         family = CounterMetricFamily(
-            "faults", "Unexpected errors that were caught: defects, not denials.", labels=("edge",)
+            "faults",
+            "Number of unexpected errors that were caught: defects, not denials.",
+            labels=("edge",),
         )
         for name, count in counts().items():
             family.add_metric((name,), count)
@@ -58,11 +60,13 @@ class _Caches(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the hits, misses and entries of each cache."""
         labels = ("cache",)
-        hits = CounterMetricFamily("cache_hits", "Lookups that a cache answered.", labels=labels)
-        misses = CounterMetricFamily(
-            "cache_misses", "Lookups that a cache did not answer.", labels=labels
+        hits = CounterMetricFamily(
+            "cache_hits", "Number of lookups in a cache that found an entry.", labels=labels
         )
-        entries = GaugeMetricFamily("cache_entries", "Entries in a cache.", labels=labels)
+        misses = CounterMetricFamily(
+            "cache_misses", "Number of lookups in a cache that found no entry.", labels=labels
+        )
+        entries = GaugeMetricFamily("cache_entries", "Number of entries in a cache.", labels=labels)
         for name, (cached, hit, missed) in self._counts().items():
             if hit is not None:
                 hits.add_metric((name,), hit)
@@ -84,11 +88,13 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        Gauge("python_threads", "Threads that run now.", registry=self.registry).set_function(
+        Gauge("python_threads", "Number of running threads.", registry=self.registry).set_function(
             threading.active_count
         )
         self.registry.register(_Faults())
-        Info("doorward", "The running program", registry=self.registry).info({"version": version})
+        Info("doorward", "Version of the running server", registry=self.registry).info(
+            {"version": version}
+        )
         self.http_request_duration_seconds = Histogram(
             "http_request_duration_seconds",
             "A histogram of duration for requests.",
@@ -98,25 +104,25 @@ class Metrics:
         )
         self.decision_logs_lost = Counter(
             "decision_logs_lost",
-            "Answered decisions that are missing in the decision log, by reason.",
+            "Number of decisions that are missing in the decision log, by reason.",
             ("reason",),
             registry=self.registry,
         )
         self.shadow_decisions = Counter(
             "shadow_decisions",
-            "Decisions that the candidate policy made too, by how its answer differs.",
+            "Number of decisions made by the candidate policies (shadow) too, by how they differ.",
             ("kind",),
             registry=self.registry,
         )
         self.shadow_dropped = Counter(
             "shadow_dropped",
-            "Decisions that the candidate policy did not make, by reason.",
+            "Number of decisions not made by the candidate policies (shadow), by reason.",
             ("reason",),
             registry=self.registry,
         )
         self.policy_reloads = Counter(
             "policy_reloads",
-            "Attempts to activate changed policies and data.",
+            "Number of attempts to activate changed policies and data, by result.",
             ("result",),
             registry=self.registry,
         )
@@ -133,7 +139,7 @@ class Metrics:
         )
         self.plugin_status = Gauge(
             "plugin_status_gauge",
-            "1 for the state that each plugin is in.",
+            "1 for the present state of each plugin.",
             ("name", "status"),
             registry=self.registry,
         )

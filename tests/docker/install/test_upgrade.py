@@ -67,10 +67,12 @@ def test_upgrade_shows_and_then_does_what_changes(folder: Path, tmp_path: Path) 
     assert shown.exit_code == 0, shown.output
     assert "-allow if input.action != " in shown.output
     assert (
-        "docker.registries in your data.json lacks what the new version has: allow" in shown.output
+        "docker.registries in your data.json lacks settings of the new version: allow"
+        in shown.output
     )
     assert (
-        "docker.ports in your data.json lacks what the new version has: addresses" in shown.output
+        "docker.ports in your data.json lacks settings of the new version: addresses"
+        in shown.output
     )
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     done = CliRunner().invoke(command, ["upgrade", "--write", str(folder)])

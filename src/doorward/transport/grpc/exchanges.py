@@ -83,7 +83,7 @@ class Exchanges:
         through.
         """
         if self.open_calls >= self.limits.calls:
-            message = f"more than {self.limits.calls} calls are open"
+            message = f"more than {self.limits.calls} calls are open: try again later"
             raise GrpcError(Status.RESOURCE_EXHAUSTED, message)
         turns = _Turns(self, call, self._make())
         # After `_make`, which may raise: a call that did not begin is never closed.
@@ -149,7 +149,9 @@ class _Turns:
         if self._call.pending:
             raise GrpcError(Status.RESOURCE_EXHAUSTED, "the client does not read the responses")
         if len(self._waiting) >= limits.waiting:
-            reason = f"more than {limits.waiting} messages wait for an answer"
+            reason = (
+                f"more than {limits.waiting} messages wait for an answer: read the responses first"
+            )
             raise GrpcError(Status.RESOURCE_EXHAUSTED, reason)
         # Last of the checks: what it takes is given back by `_close` only, by way of `_size`.
         self._exchanges.budget.take(len(message))
