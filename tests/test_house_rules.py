@@ -208,7 +208,7 @@ EDGES = {
     "docker/proxy/server.py": {"look_up"},
     "docker/server.py": {"_run_guarded"},
     "control/bundles.py": {"_take_bundle"},
-    "control/discovery.py": {"_take"},
+    "control/discovery.py": {"_apply_bundle"},
     "control/rounds.py": {"go_on"},
     "forward/app.py": {"__call__"},
     "decision_log/log.py": {"_line_of"},

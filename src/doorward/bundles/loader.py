@@ -155,7 +155,7 @@ def load(
             continue
         entries.append(entry)
         try:
-            content, document = _take(entry, limits, modules, timers)
+            content, document = _read_file(entry, limits, modules, timers)
             if document is not None and not merge(data, document):
                 # To read files again is for the first error: others are of the same kind.
                 is_first = not any(isinstance(each, str) for each in messages)
@@ -340,7 +340,7 @@ def _matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[^", "[!"))
 
 
-def _take(
+def _read_file(
     entry: _Entry, limits: Limits, modules: dict[str, str], timers: Timers
 ) -> tuple[bytes, dict[Key, Value] | None]:
     """Read a file. Return its bytes and its data, nested at the prefix; a policy is stored in
@@ -387,7 +387,7 @@ def _document_again(entry: _Entry, limits: Limits) -> Mapping[Key, Value]:
     if entry.path.endswith(".rego") or not os.path.isfile(entry.path):
         return {}
     try:
-        _, document = _take(entry, limits, {}, Timers())
+        _, document = _read_file(entry, limits, {}, Timers())
     except LoadError:
         return {}  # it has a message of its own
     return document or {}

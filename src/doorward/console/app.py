@@ -474,7 +474,7 @@ class Console:
         issuer cannot be used.
         """
         try:
-            begun = await self._at_issuer(login.begin)
+            begun = await self._run_at_issuer(login.begin)
         except OidcError as error:
             return notice(str(error), 502)
         answer = redirect(begun.url)
@@ -490,7 +490,7 @@ class Console:
         )
         return answer
 
-    async def _at_issuer(self, work: Callable[[], T]) -> T:
+    async def _run_at_issuer(self, work: Callable[[], T]) -> T:
         """Run `work`, a function that waits for a response of an issuer, in one of the few threads
         for logins, and return its result. Raise OidcError if `MOST_LOGINS` wait already; errors of
         `work` pass through.
@@ -511,7 +511,7 @@ class Console:
         cookie = request.cookies.get(OIDC_COOKIE, "")
         assert self.check is not None
         try:
-            token = await self._at_issuer(partial(login.finish, parameters, cookie))
+            token = await self._run_at_issuer(partial(login.finish, parameters, cookie))
             async with self._changing:
                 is_allowed = await self._workers.run(self.check, token)
         except OidcError as error:

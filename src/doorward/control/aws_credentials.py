@@ -215,7 +215,7 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
     return AwsKeys(access, secret, region, profile.get("aws_session_token", "")), 0.0
 
 
-def _metadata(source: AwsSource, fetch: Fetch) -> _Keys:
+def _fetch_metadata_keys(source: AwsSource, fetch: Fetch) -> _Keys:
     """Fetch the keys of a container, or of an EC2 instance, from the metadata service. On EC2 a
     session token is used if version 2 of the service gives one. CredentialsError if there are none.
     """
@@ -260,7 +260,7 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
     return keys, _DEFAULT_SECONDS
 
 
-def _web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
+def _exchange_web_identity(source: AwsSource, fetch: Fetch) -> _Keys:
     """Exchange the token of a web identity, from a file, for keys of its role at STS.
     CredentialsError if a setting is missing or STS refuses.
     """
@@ -325,9 +325,9 @@ def _of_sts(response: httpx.Response, region: str) -> _Keys:
 _SOURCES: Final[Mapping[str, Callable[[AwsSource, Fetch], _Keys]]] = {
     "environment": _environment,
     "assume_role": _assume_role,
-    "web_identity": _web_identity,
+    "web_identity": _exchange_web_identity,
     "profile": _profile,
-    "metadata": _metadata,
+    "metadata": _fetch_metadata_keys,
 }
 
 

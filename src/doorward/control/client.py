@@ -161,7 +161,7 @@ class ServiceClient:
             response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
         try:
             with finished_by(until):
-                body = _body(response, until, limit, named)
+                body = _read_body(response, until, limit, named)
         finally:
             response.close()
         if response.request.method != request.method:
@@ -201,7 +201,7 @@ class ServiceClient:
             ):
                 response = client.send(request, stream=True)
                 try:
-                    body = _body(response, until, TOKEN_BYTES, named)
+                    body = _read_body(response, until, TOKEN_BYTES, named)
                 finally:
                     response.close()
                 return httpx.Response(response.status_code, content=body, request=request)
@@ -280,7 +280,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
+def _read_body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
     """Read and decompress the body of a response; ServiceError if it is larger than `limit` bytes,
     takes longer than `until` (monotonic seconds), or cannot be decompressed. `named` is the request
     in error messages.

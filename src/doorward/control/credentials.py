@@ -126,7 +126,7 @@ class _RegistryAuth(httpx.Auth):
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code != 401 or not challenge.lower().startswith("bearer "):
             return
-        token = self._token(dict(_CHALLENGE.findall(challenge[7:])), authorization)
+        token = self._fetch_token(dict(_CHALLENGE.findall(challenge[7:])), authorization)
         with self._lock:
             if len(self._tokens) >= _MAX_TOKENS:
                 self._tokens.clear()
@@ -134,7 +134,7 @@ class _RegistryAuth(httpx.Auth):
         request.headers["authorization"] = f"Bearer {token.text}"
         yield request
 
-    def _token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
+    def _fetch_token(self, challenge: Mapping[str, str], authorization: str | None) -> _Token:
         """Fetch a token from the `realm` of a challenge, with the value `authorization` for that
         header, None for none. CredentialsError if it returns none, or if the realm is less safe
         (http) than the registry.
@@ -185,11 +185,11 @@ def _auth_for(service: Service, fetch: Fetch, clock: Callable[[], float]) -> htt
         case OAuth2() as options:
             key = options.kms_key
             signer = None if key is None else KmsSigner(key, fetch, clock=clock)
-            return _TokenAuth(lambda: _oauth2(options, fetch, signer), clock=clock)
+            return _TokenAuth(lambda: _fetch_oauth2(options, fetch, signer), clock=clock)
         case GcpMetadata() as gcp:
-            return _TokenAuth(lambda: _gcp(gcp, fetch), clock=clock)
+            return _TokenAuth(lambda: _fetch_gcp(gcp, fetch), clock=clock)
         case AzureIdentity() as azure:
-            return _TokenAuth(lambda: _azure(azure, fetch), clock=clock)
+            return _TokenAuth(lambda: _fetch_azure(azure, fetch), clock=clock)
         case AwsSigning() as aws:
             if aws.service == "ecr":
                 return EcrAuth(aws, fetch, clock=clock)
@@ -226,7 +226,7 @@ def _check_token(token: object, message: str) -> str:
 # OAuth2
 
 
-def _oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
+def _fetch_oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tuple[str, float]:
     """Fetch a token from the token endpoint; return it, and for how many seconds it is cached.
     CredentialsError if the endpoint refuses, does not answer with a JSON object and a token, or
     offers another type than `bearer`.
@@ -319,7 +319,7 @@ def _sign_assertion(options: OAuth2, signer: KmsSigner | None) -> str:
 # The metadata servers of clouds
 
 
-def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
+def _fetch_gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     """Fetch an identity token if an audience is set, otherwise an access token, from Google's
     metadata service; return it, and for how many seconds it is cached. CredentialsError if the
     service refuses, returns no token or cannot be reached.
@@ -345,7 +345,7 @@ def _gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
     return token, _lifetime(document.get("expires_in"))
 
 
-def _azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
+def _fetch_azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
     """Fetch a token of Azure's managed identity, of a machine or an app service; return it, and for
     how many seconds it is cached. CredentialsError if the service refuses, returns no token or
     cannot be reached.

@@ -83,7 +83,7 @@ class Discovery:
         if self.options.bundle.trigger == "manual":
             return
         within = WITHIN + 2 * (self.options.bundle.polling.long_polling or 0) + 300.0
-        self._task = self._runner.start(Job("discovery", _POLL, within, self._round))
+        self._task = self._runner.start(Job("discovery", _POLL, within, self._run_round))
 
     def forget(self) -> None:
         """Apply the configuration of the next download again, even if it is unchanged."""
@@ -100,9 +100,9 @@ class Discovery:
         """Download and apply the configuration once, in this thread; return the seconds until it
         should be requested again. Failures are in `status`.
         """
-        return drive(self._round())
+        return drive(self._run_round())
 
-    def _round(self) -> Steps[float]:
+    def _run_round(self) -> Steps[float]:
         """Download and apply the configuration once; return the seconds until the next round.
         Yields its requests to the runner. Failures are recorded, not raised.
         """
@@ -131,7 +131,7 @@ class Discovery:
             size = len(download.content)
             status = replace(status, last_successful_download=now, type=kind, size=size)
             forgets = self._forgets
-            if not self._take(download.bundle, status):
+            if not self._apply_bundle(download.bundle, status):
                 # Without an ETag the service sends the bundle again, so that it is tried again.
                 downloader.etag = ""
                 return self._fail(self.status)
@@ -163,7 +163,7 @@ class Discovery:
         self.status = status
         self._on_change(status)
 
-    def _take(self, bundle: Bundle, status: BundleStatus) -> bool:
+    def _apply_bundle(self, bundle: Bundle, status: BundleStatus) -> bool:
         """Apply the configuration of a bundle. Return False, with the reason logged and in
         `status`, if it was refused.
         """
@@ -230,7 +230,7 @@ class Discovery:
             _log.error(f"Failed to load discovery bundle from disk: {text}", extra=_FIELDS)
             self._note(failure_of(self.status, error))
             return
-        self._take(bundle, self.status)
+        self._apply_bundle(bundle, self.status)
 
     def _persist(self, content: bytes) -> None:
         """Save the downloaded bundle to disk if the options say so; a failure to write is only

@@ -79,8 +79,8 @@ class Downloader:
         """
         path = self.options.file
         if path is not None:
-            return self._from_file(path, timers)
-        steps = self._pull(timers) if self._is_registry else self._answer(timers)
+            return self._read_file(path, timers)
+        steps = self._pull(timers) if self._is_registry else self._request_bundle(timers)
         answer = yield from steps
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
@@ -93,7 +93,7 @@ class Downloader:
         )
         return Download(bundle, answer.headers.get("etag", ""), answer.body)
 
-    def _answer(self, timers: Timers) -> Steps[Answer]:
+    def _request_bundle(self, timers: Timers) -> Steps[Answer]:
         """Request the bundle from a service, as a long poll if it supports that; its ETag lets the
         service answer that nothing changed. DownloadError without a response.
         """
@@ -152,7 +152,7 @@ class Downloader:
             timers=timers,
         )
 
-    def _from_file(self, path: str, timers: Timers) -> Download:
+    def _read_file(self, path: str, timers: Timers) -> Download:
         """Read the bundle of a `file://` URL; its digest stands for the ETag, and `bundle` of the
         result is None if that is still `etag`. DownloadError if it does not exist or is invalid.
         """

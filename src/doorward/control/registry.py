@@ -82,7 +82,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
     """
     try:
         reference = parse_reference(text)
-        manifest = _manifest(client, reference, text)
+        manifest = _fetch_manifest(client, reference, text)
     except RegistryError as error:
         message = f"download for '{text}' failed: failed to perform \"Resolve\" on source: {error}"
         raise RegistryError(message, error.status) from None
@@ -101,7 +101,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
     return Answer(200, {"etag": hexadecimal}, answer.body)
 
 
-def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
+def _fetch_manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
     """Fetch and parse the manifest of a reference, and verify its digest if the reference or the
     answer names one; `text` names it in errors. RegistryError if there is none or it is not valid,
     ServiceError for a wrong digest.

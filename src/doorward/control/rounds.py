@@ -143,14 +143,14 @@ class _Thread:
         self._wakes, self._stop = threading.Event(), threading.Event()
         self._part = Part(job.name, within=job.within, clock=clock)
         self._thread = loop_thread(
-            self._round, job.edge, name=job.name, stop=self._stop, part=self._part, clock=clock
+            self._run_round, job.edge, name=job.name, stop=self._stop, part=self._part, clock=clock
         )
         self._part.thread = self._thread
         self._thread.start()
         # From here on it counts: a thread that was not started yet looks like a dead one.
         parts.add(self._part)
 
-    def _round(self) -> bool:
+    def _run_round(self) -> bool:
         """Wait until the pause ends or the task is woken, and run one round. False after `stop`,
         which ends the thread.
         """

@@ -103,7 +103,7 @@ class StatusReporter:
     def start(self) -> None:
         """Start reporting; does nothing if it is started or not configured."""
         if self._task is None and self._options is not None:
-            self._task = self._runner.start(Job("status", _EDGE, 120.0, self._round))
+            self._task = self._runner.start(Job("status", _EDGE, 120.0, self._run_round))
 
     def _note(self) -> None:
         """Count a change, and wake the thread that reports it."""
@@ -185,7 +185,7 @@ class StatusReporter:
             message = f"status update failed, server replied with HTTP {answer.status} {text}."
             _log.error(message, extra={"plugin": "status"})
 
-    def _round(self) -> Steps[None]:
+    def _run_round(self) -> Steps[None]:
         """Report the status, unless the trigger is manual; the next round waits for a change."""
         options = self._options
         if options is not None and options.trigger == "periodic":

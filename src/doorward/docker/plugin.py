@@ -191,10 +191,10 @@ class Plugin:
         self._known = KnownCalls()
         self._calls: dict[str, Callable[[bytes], Response | Waiting]] = {
             "/Plugin.Activate": self._activate,
-            "/AuthZPlugin.AuthZReq": self._request,
-            "/AuthZPlugin.AuthZRes": self._response,
-            "/Doorward.Probe": self._probe,
-            "/Doorward.Instance": self._instance,
+            "/AuthZPlugin.AuthZReq": self._answer_request,
+            "/AuthZPlugin.AuthZRes": self._answer_response,
+            "/Doorward.Probe": self._answer_probe,
+            "/Doorward.Instance": self._answer_instance,
         }
 
     def answer(self, path: str, body: bytes) -> Response:
@@ -216,24 +216,24 @@ class Plugin:
         """Answer the daemon's question which APIs this plugin has."""
         return Response(200, _ACTIVATION)
 
-    def _probe(self, body: bytes) -> Response:
+    def _answer_probe(self, body: bytes) -> Response:
         """Answer `{"Seen": true}` if a ping with this nonce was among the last `_MAX_PROBES`,
         otherwise `{"Seen": false}`.
         """
         seen = body.decode("ascii", errors="replace") in self._probes
         return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
 
-    def _instance(self, _body: bytes) -> Response:
+    def _answer_instance(self, _body: bytes) -> Response:
         """Answer with the name of this instance, in a member `Instance`."""
         return Response(200, json.dumps({"Instance": self._options.instance}).encode())
 
-    def _request(self, body: bytes) -> Response | Waiting:
+    def _answer_request(self, body: bytes) -> Response | Waiting:
         """Decide the daemon's call about a request; if that needs a wait, return the work for a
         thread.
         """
         return self._begin_decision(body, "request")
 
-    def _response(self, body: bytes) -> Response | Waiting:
+    def _answer_response(self, body: bytes) -> Response | Waiting:
         """Answer the call about a response: allowed, unless responses are authorized too."""
         # Whatever was requested has happened: a denial would only hide the answer.
         if not self._options.authorize_responses:
@@ -356,7 +356,7 @@ class Plugin:
 
     def _is_ping(self, request: AuthzRequest) -> bool:
         """Return True for Docker's ping, a GET or HEAD. The nonce of an installer's probe in it is
-        stored, so that `_probe` can tell that it came.
+        stored, so that `_answer_probe` can tell that it came.
         """
         if request.method not in ("GET", "HEAD"):
             return False

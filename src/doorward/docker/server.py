@@ -225,7 +225,7 @@ class PluginServer:
         self._pool_part = Part("docker-pool", within=STUCK_AFTER)
         self._loop_parts = Parts()
         self._server = LoopServer(
-            self._endpoints,
+            self._start_endpoints,
             name="docker-plugin",
             parts=self._loop_parts,
             stuck_after=STUCK_AFTER,
@@ -307,7 +307,7 @@ class PluginServer:
 
     # On the loop
 
-    def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+    def _start_endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
         """Start both pools, and return the endpoint that serves a copy of the listening socket."""
         pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
         long = self._long_pool = Pool(loop, LONG_THREADS, name="plugin-long", most=LONG_WAITING)

@@ -64,7 +64,7 @@ class Extensions:
         if not self.names:
             return REGISTRY
         _write_at_exit()  # before an import registers exit handlers, which run first then
-        registries = [self._registry(name) for name in self.names]
+        registries = [self._import_registry(name) for name in self.names]
         try:
             return Registry(REGISTRY, *registries)
         except ValueError as error:
@@ -72,7 +72,7 @@ class Extensions:
                 f"built-ins of {', '.join(self.names)} cannot be used together: {error}"
             ) from None
 
-    def _registry(self, name: str) -> Registry:
+    def _import_registry(self, name: str) -> Registry:
         """Import the registry named `MODULE:NAME` or `FILE.py:NAME`; NAME may have dots.
 
         Raise `ExtensionError` if the name has another form, the import fails, or the target is
@@ -84,7 +84,7 @@ class Extensions:
                 f"`{name}` is not the name of a registry: use MODULE:NAME or FILE.py:NAME"
             )
         is_file = module_name.endswith(".py")
-        module = _from_file(module_name) if is_file else self._import(module_name)
+        module = _run_file(module_name) if is_file else self._import(module_name)
         target: Any = module
         for part in path.split("."):
             if not hasattr(target, part):
@@ -237,7 +237,7 @@ def _below(file: str, path: str) -> str:
     return os.path.normpath(os.path.join(os.path.dirname(file), path))
 
 
-def _from_file(name: str) -> ModuleType:
+def _run_file(name: str) -> ModuleType:
     """Run a Python file as a module and return it; its folder is appended to `sys.path`, and the
     module is in `sys.modules` under a name made of the file's. Raise ExtensionError if the file is
     missing or its code fails.

@@ -141,7 +141,7 @@ class _Keys:
         self._stop = threading.Event()
         self._part = Part(f"identity-{name}", within=STUCK_AFTER, clock=clock)
         self._thread = loop_thread(
-            self._round,
+            self._run_round,
             _EDGE,
             name=self._part.name,
             stop=self._stop,
@@ -171,7 +171,7 @@ class _Keys:
         if self._clock.now() - self._fetched >= MISS_QUIET:
             self._wake.set()
 
-    def _round(self) -> bool:
+    def _run_round(self) -> bool:
         """Wait for the next fetch, and fetch; return False after `close`. A failure is logged when
         its text is new, kept in `error`, and doubles the pause up to the issuer's interval.
         """
@@ -184,7 +184,7 @@ class _Keys:
         self._fetched = self._clock.now()
         self._pause = min(self._retry, self._issuer.interval)  # where the rest of this fails
         try:
-            self._take(self._fetch())
+            self._store_keys(self._fetch())
         except IdentityError as error:
             self._retry = min(self._retry * 2, self._issuer.interval)
             # An outage is logged once, and not at each attempt.
@@ -225,7 +225,7 @@ class _Keys:
                     )
             return _get(client, url)
 
-    def _take(self, document: Mapping[str, Any]) -> None:
+    def _store_keys(self, document: Mapping[str, Any]) -> None:
         """Store a key set in the data of the policies and log its key ids; nothing happens if it
         has not changed. Raise IdentityError for a set that cannot be used; BusyError,
         NotReplacedError or CompileError if the data cannot be changed.

@@ -164,7 +164,7 @@ class Sidecar:
         self._ext_proc = self._ext_proc_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
         self._http = HttpServer(
-            self._listeners(),
+            self._bind_listeners(),
             grace=options.grace,
             parts=self.health.parts,
             owns_files=shared is None,
@@ -388,7 +388,7 @@ class Sidecar:
             parts=self.health.parts,
         )
 
-    def _listeners(self) -> list[Listener]:
+    def _bind_listeners(self) -> list[Listener]:
         """Bind all addresses, and return each with its application: the API, health and metrics
         only, or proxies.
 

@@ -23,7 +23,9 @@ class AdaptiveRunner:
     """Runs the gRPC methods of one loop: fast ones on the loop, slow ones in a pool of threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, budget: Budget) -> None:
-        """`budget` counts the messages of the calls that run or wait in the pool."""
+        """Create a runner with a pool of `threads`; `budget` counts the messages of the calls that
+        run or wait in it.
+        """
         self._budget = budget
         self._pool = Pool(loop, threads, name="check")
         self._history = History()

@@ -131,7 +131,7 @@ def _put_network(build: _Build, value: str) -> None:
         build.query["networkmode"] = value
 
 
-def _of_client(_build: _Build, _value: str) -> None:
+def _ignore(_build: _Build, _value: str) -> None:
     """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
@@ -151,7 +151,7 @@ VALUES: Final[Options] = {
     "--cpuset-cpus": _put("cpusetcpus"),
     "--cpuset-mems": _put("cpusetmems"),
     **dict.fromkeys(("-f", "--file"), _put_dockerfile),
-    "--iidfile": _of_client,
+    "--iidfile": _ignore,
     "--isolation": _put("isolation"),
     "--label": _put_label,
     **dict.fromkeys(("-m", "--memory"), _number("memory", read_size)),
@@ -175,13 +175,13 @@ VALUES: Final[Options] = {
 """The options of `docker build` with a value."""
 
 SWITCHES: Final[Options] = {
-    "--compress": _of_client,
-    "--disable-content-trust": _of_client,
+    "--compress": _ignore,
+    "--disable-content-trust": _ignore,
     "--force-rm": _switch("forcerm"),
     "--no-cache": _switch("nocache"),
     "--pull": _switch("pull"),
     **dict.fromkeys(("-q", "--quiet"), _switch("q")),
-    "--rm": _of_client,
+    "--rm": _ignore,
     "--squash": _switch("squash"),
     **dict.fromkeys(("--check", "-D", "--debug", "--load", "--push"), _refuse_buildkit),
 }

@@ -183,7 +183,7 @@ def _pair_of_body(name: str) -> Callable[[_Read, str], None]:
     return put
 
 
-def _of_client(_state: object, _text: str) -> None:
+def _ignore(_state: object, _text: str) -> None:
     """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
@@ -279,11 +279,9 @@ _GLOBAL: Final[Options] = dict.fromkeys(
         *("-c", "--context", "-H", "--host", "--config", "-l", "--log-level"),
         *("--tlscacert", "--tlscert", "--tlskey"),
     ),
-    _of_client,
+    _ignore,
 )
-_GLOBAL_SWITCHES: Final[Options] = dict.fromkeys(
-    ("-D", "--debug", "--tls", "--tlsverify"), _of_client
-)
+_GLOBAL_SWITCHES: Final[Options] = dict.fromkeys(("-D", "--debug", "--tls", "--tlsverify"), _ignore)
 _EXEC: Final[Options] = {
     **dict.fromkeys(("-e", "--env"), _item_of_body("Env")),
     **dict.fromkeys(("-u", "--user"), _into_body("User")),
@@ -298,7 +296,7 @@ _EXEC_SWITCHES: Final[Options] = {
 }
 _PULL: Final[Options] = {"--platform": _into_query("platform")}
 _PULL_SWITCHES: Final[Options] = dict.fromkeys(
-    ("-q", "--quiet", "--disable-content-trust"), _of_client
+    ("-q", "--quiet", "--disable-content-trust"), _ignore
 )
 _VOLUME: Final[Options] = {
     **dict.fromkeys(("-d", "--driver"), _into_body("Driver")),
@@ -316,10 +314,10 @@ _REMOVE: Final[Options] = {
     **dict.fromkeys(("-v", "--volumes"), _into_query("v", "1")),
     **dict.fromkeys(("-l", "--link"), _into_query("link", "1")),
 }
-_LISTED: Final[Options] = {"--format": _of_client}
+_LISTED: Final[Options] = {"--format": _ignore}
 _LIST_SWITCHES: Final[Options] = {
     **dict.fromkeys(("-a", "--all"), _into_query("all", "1")),
-    **dict.fromkeys(("-q", "--quiet", "--no-trunc", "--digests"), _of_client),
+    **dict.fromkeys(("-q", "--quiet", "--no-trunc", "--digests"), _ignore),
 }
 _LOGS: Final[Options] = {
     **dict.fromkeys(("-n", "--tail"), _into_query("tail")),

@@ -211,11 +211,11 @@ def _switch(path: str) -> Setter:
     return put
 
 
-def _of_client(_container: Container, _value: str) -> None:
+def _ignore(_container: Container, _value: str) -> None:
     """Do nothing: the option has its effect in the client, and the request does not change."""
 
 
-def _of_file(_container: Container, _value: str) -> None:
+def _refuse_file(_container: Container, _value: str) -> None:
     """Refuse an option that reads a file, with a CommandError."""
     raise CommandError("a file of the client is not read here: write its content into the command")
 
@@ -415,7 +415,7 @@ def _put_security(container: Container, value: str) -> None:
         return
     name, _, option = value.partition("=")
     if name == "seccomp" and option not in ("unconfined", "builtin"):
-        _of_file(container, value)
+        _refuse_file(container, value)
     host["SecurityOpt"] = [*(host["SecurityOpt"] or ()), value]
 
 
@@ -441,7 +441,7 @@ def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
     return rate
 
 
-def _weight(text: str) -> dict[str, Any]:
+def _read_weight(text: str) -> dict[str, Any]:
     """Read `PATH:WEIGHT`, the weight of one device. CommandError if that is not an integer."""
     path, _, number = text.rpartition(":")
     return {"Path": path, "Weight": read_integer(number)}
@@ -485,7 +485,7 @@ _GPU_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 """The member of a device request that each field of `--gpus` sets, and how its value is read."""
 
 
-def _restart(text: str) -> dict[str, Any]:
+def _read_restart(text: str) -> dict[str, Any]:
     """Read `NAME` or `NAME:RETRIES`, a restart policy. CommandError if the retries are not an
     integer.
     """
@@ -582,7 +582,7 @@ def _be_interactive(container: Container, _value: str) -> None:
     container.is_interactive = container.body["OpenStdin"] = True
 
 
-def _no_health(container: Container, _value: str) -> None:
+def _disable_health_check(container: Container, _value: str) -> None:
     """Switch the image's health check off."""
     container.body["Healthcheck"] = {"Test": ["NONE"]}
 
@@ -595,9 +595,9 @@ def _entry_point(text: str) -> list[str]:
 VALUES: Final[Options] = {
     "--add-host": _append("/ExtraHosts", read_host),
     "--annotation": _pair("/Annotations"),
-    **dict.fromkeys(("-a", "--attach"), _of_client),
+    **dict.fromkeys(("-a", "--attach"), _ignore),
     "--blkio-weight": _put("/BlkioWeight", read_integer),
-    "--blkio-weight-device": _append("/BlkioWeightDevice", _weight),
+    "--blkio-weight-device": _append("/BlkioWeightDevice", _read_weight),
     "--cap-add": _append("/CapAdd"),
     "--cap-drop": _append("/CapDrop"),
     "--cgroup-parent": _put("/CgroupParent"),
@@ -613,7 +613,7 @@ VALUES: Final[Options] = {
     "--cpus": _put("/NanoCpus", read_cpus),
     "--cpuset-cpus": _put("/CpusetCpus"),
     "--cpuset-mems": _put("/CpusetMems"),
-    "--detach-keys": _of_client,
+    "--detach-keys": _ignore,
     "--device": _append("/Devices", _device),
     "--device-cgroup-rule": _append("/DeviceCgroupRules"),
     "--device-read-bps": _append("/BlkioDeviceReadBps", _rate(read_size)),
@@ -626,7 +626,7 @@ VALUES: Final[Options] = {
     "--domainname": _put("Domainname"),
     "--entrypoint": _put("Entrypoint", _entry_point),
     **dict.fromkeys(("-e", "--env"), _append("Env")),
-    "--env-file": _of_file,
+    "--env-file": _refuse_file,
     "--expose": _expose,
     "--gpus": _append("/DeviceRequests", _gpus),
     "--group-add": _append("/GroupAdd"),
@@ -642,7 +642,7 @@ VALUES: Final[Options] = {
     "--ipc": _put("/IpcMode"),
     "--isolation": _put("/Isolation"),
     **dict.fromkeys(("-l", "--label"), _pair("Labels")),
-    "--label-file": _of_file,
+    "--label-file": _refuse_file,
     "--link": _append("/Links"),
     "--link-local-ip": _put_address("LinkLocalIPs"),
     "--log-driver": _put_log("Type"),
@@ -661,8 +661,8 @@ VALUES: Final[Options] = {
     "--pids-limit": _put("/PidsLimit", read_integer),
     "--platform": _put_platform,
     **dict.fromkeys(("-p", "--publish"), _put_port),
-    "--pull": _of_client,
-    "--restart": _put("/RestartPolicy", _restart),
+    "--pull": _ignore,
+    "--restart": _put("/RestartPolicy", _read_restart),
     "--runtime": _put("/Runtime"),
     "--security-opt": _put_security,
     "--shm-size": _put("/ShmSize", read_size),
@@ -684,17 +684,17 @@ VALUES: Final[Options] = {
 
 SWITCHES: Final[Options] = {
     **dict.fromkeys(("-d", "--detach"), _detach),
-    "--disable-content-trust": _of_client,
+    "--disable-content-trust": _ignore,
     **dict.fromkeys(("-i", "--interactive"), _be_interactive),
     "--init": _switch("/Init"),
-    "--no-healthcheck": _no_health,
+    "--no-healthcheck": _disable_health_check,
     "--oom-kill-disable": _switch("/OomKillDisable"),
     "--privileged": _switch("/Privileged"),
     **dict.fromkeys(("-P", "--publish-all"), _switch("/PublishAllPorts")),
-    **dict.fromkeys(("-q", "--quiet"), _of_client),
+    **dict.fromkeys(("-q", "--quiet"), _ignore),
     "--read-only": _switch("/ReadonlyRootfs"),
     "--rm": _switch("/AutoRemove"),
-    "--sig-proxy": _of_client,
+    "--sig-proxy": _ignore,
     **dict.fromkeys(("-t", "--tty"), _switch("Tty")),
 }
 """Its options without a value."""

@@ -73,7 +73,7 @@ class PluginDecisions:
         """
         judged = await self._judge_somewhere(request)
         if self._pins is not None and _has_folders(judged):
-            return await self._by_thread(partial(self._pin, self._pins, judged))
+            return await self._run_in_thread(partial(self._pin, self._pins, judged))
         return judged
 
     async def _judge_somewhere(self, request: AuthzRequest) -> Judged:
@@ -81,17 +81,17 @@ class PluginDecisions:
         work = partial(self._judge, request, may_wait=True)
         # A pool of its own: long bodies may take all its threads, and others do not wait for them.
         if request.body is not None and len(request.body) >= LONG:
-            return await self._by_thread(work, self._long_pool)
+            return await self._run_in_thread(work, self._long_pool)
         try:
             return self._judge(request, may_wait=False)
         except WaitError:
-            return await self._by_thread(work)
+            return await self._run_in_thread(work)
 
     def close(self) -> None:
         """Drop the long bodies that wait."""
         self._long_pool.close()
 
-    async def _by_thread(self, work: Callable[[], Judged], pool: Pool | None = None) -> Judged:
+    async def _run_in_thread(self, work: Callable[[], Judged], pool: Pool | None = None) -> Judged:
         """Do work in a thread of a pool (by default the plugin's) and wait for its result; a
         refusal at once if the pool is full. Cancelling the wait cancels the work.
         """

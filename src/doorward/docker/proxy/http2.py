@@ -177,12 +177,12 @@ class Relay:
         """
         if self._daemon is None:
             self._client.write(bytes(Frame(FrameType.SETTINGS, 0, 0, b"")))
-            await self._from_client()
+            await self._relay_client()
             return
         # Our own; the client's SETTINGS follow as its first frame and are passed as they are.
         self._daemon.write(PREFACE)
-        down = self._client.loop.create_task(self._from_daemon(self._daemon))
-        up = self._client.loop.create_task(self._from_client())
+        down = self._client.loop.create_task(self._relay_daemon(self._daemon))
+        up = self._client.loop.create_task(self._relay_client())
         try:
             await asyncio.wait({down, up}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -193,7 +193,7 @@ class Relay:
 
     # From the client
 
-    async def _from_client(self) -> None:
+    async def _relay_client(self) -> None:
         """Relay frames of the client until it ends; raise CutError for a malformed or forbidden
         one.
         """
@@ -216,11 +216,11 @@ class Relay:
         """
         kind = frame.kind
         if kind == FrameType.HEADERS:
-            await self._headers(frame, frames)
+            await self._handle_headers(frame, frames)
         elif kind == FrameType.DATA:
-            await self._data(frame)
+            await self._handle_data(frame)
         elif kind in (FrameType.SETTINGS, FrameType.PING) and frame.stream == 0:
-            self._control(frame)
+            self._relay_control(frame)
         elif kind == FrameType.WINDOW_UPDATE and frame.stream == 0:
             self._send(frame)
         elif kind in (FrameType.WINDOW_UPDATE, FrameType.RST_STREAM):
@@ -235,7 +235,7 @@ class Relay:
             raise CutError
         # Frames of priority, and of kinds that are not known, say nothing that must pass.
 
-    def _control(self, frame: Frame) -> None:
+    def _relay_control(self, frame: Frame) -> None:
         """Relay a frame of settings or a ping to the daemon; acknowledge it here if there is no
         daemon.
         """
@@ -261,7 +261,7 @@ class Relay:
         if size:
             self._client.write(bytes(Frame(FrameType.WINDOW_UPDATE, 0, 0, _SIZE.pack(size))))
 
-    async def _data(self, frame: Frame) -> None:
+    async def _handle_data(self, frame: Frame) -> None:
         """Handle a DATA frame of the client: relay it if its stream is allowed, hold it if its
         request is still to be judged. Drop it if the stream was refused, and enlarge the client's
         flow-control window by its size, as the daemon would.
@@ -323,7 +323,7 @@ class Relay:
         self._send(Frame(FrameType.RST_STREAM, 0, stream, code))
         self._refuse(stream, pending.request, reason)
 
-    async def _headers(self, frame: Frame, frames: Frames) -> None:
+    async def _handle_headers(self, frame: Frame, frames: Frames) -> None:
         """Read the complete header block that a frame begins, and judge its call or relay its
         trailers.
 
@@ -347,14 +347,14 @@ class Relay:
         if size > MOST_BLOCK or not frame.stream & 1:
             raise CutError
         if frame.stream <= self._highest:
-            self._trailers(frame, headers)
+            self._relay_trailers(frame, headers)
             return
         self._highest = frame.stream
         if len(self._streams) >= MOST_STREAMS:
             raise CutError
-        await self._request(frame, to_request(headers))
+        await self._handle_request(frame, to_request(headers))
 
-    def _trailers(self, frame: Frame, headers: list[Header]) -> None:
+    def _relay_trailers(self, frame: Frame, headers: list[Header]) -> None:
         """Relay the trailers of a judged stream if they end it; drop others.
 
         Raise CutError if the stream still waits for its verdict, MalformedError for invalid
@@ -367,7 +367,7 @@ class Relay:
         if frame.stream in self._streams and frame.flags & Flag.END_STREAM:
             self._send_block(frame, headers)
 
-    async def _request(self, frame: Frame, request: Request) -> None:
+    async def _handle_request(self, frame: Frame, request: Request) -> None:
         """Judge a request and relay its headers to the daemon, or answer the client with a refusal.
 
         The headers of a build request are relayed at once; its body is held in `self._pending`
@@ -441,7 +441,7 @@ class Relay:
 
     # From the daemon
 
-    async def _from_daemon(self, daemon: Wire) -> None:
+    async def _relay_daemon(self, daemon: Wire) -> None:
         """Relay frames of the daemon until it ends, and forget streams that it closes."""
         frames = Frames(daemon)
         while (frame := await frames.next()) is not None:

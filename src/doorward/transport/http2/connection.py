@@ -452,7 +452,7 @@ class Connection:
         ended = flags & Flag.END_STREAM != 0
         # A known number: trailers, or a stream that is closed. Numbers only rise (RFC 9113, 5.1.1).
         if stream_id <= self._highest:
-            self._trailers(stream_id, block, ended)
+            self._on_trailers(stream_id, block, ended)
             return
         # Refused streams count as well: a client must not use their number again.
         self._highest = stream_id
@@ -492,7 +492,7 @@ class Connection:
                 )
             self._complete.append((stream, b""))
 
-    def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
+    def _on_trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
         """Check trailers and end the request. `ended`: their frame has END_STREAM.
 
         Raise StreamError if they are malformed, too large or do not end the stream, or if the body
