@@ -213,7 +213,7 @@ class Server:
         "metrics.prom.http_request_duration_seconds.buckets",
         INCREASING,
         HTTP_BUCKETS,
-        "buckets of the histogram `http_request_duration_seconds`",
+        "buckets of the histogram `http_request_duration_seconds`, in seconds",
     )
     decision_paths: tuple[str, ...] | None = option(
         "decision_paths",
@@ -439,7 +439,7 @@ class Config:
         "labels",
         TEXT_MAP,
         {},
-        "part of every event, beside `id` and `version`",
+        "labels in every event and status, in addition to `id` and `version`",
         is_reloadable=True,
     )
     default_decision: str = option(

@@ -25,7 +25,7 @@ class LoginClient:
         TEXT,
         "",
         "scheme, host and port by which browsers reach the console; `/console/oidc/NAME/callback` "
-        "below it is registered at the issuer",
+        "below it must be registered as redirect URI at the issuer",
     )
     client_secret: str = option(
         "client_secret",
@@ -70,10 +70,10 @@ class Issuer:
         "issuer",
         TEXT,
         "",
-        "the URL that tokens name as `iss`; its discovery document says where the keys are, which "
-        "are fetched into `data.identity.NAME`: [how](python.md#keys-of-identity-providers). The "
-        "start waits 5 seconds for them, and then serves without: tokens of keys that are not "
-        "known are refused. One process only",
+        "the URL that tokens name as `iss`. Its discovery document says where the keys are, which "
+        "are downloaded into `data.identity.NAME`: [how](python.md#keys-of-identity-providers). "
+        "The server waits 5 seconds for them before it serves; until they arrive, the tokens are "
+        "refused. Only with one process",
         is_opa=False,
     )
     jwks_url: str = option(

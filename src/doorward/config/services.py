@@ -548,7 +548,13 @@ class GcpMetadata:
 class AzureIdentity:
     """A token of one of Azure's managed identities."""
 
-    endpoint: str = option("endpoint", TEXT, "", "the URL of the service that issues tokens")
+    endpoint: str = option(
+        "endpoint",
+        TEXT,
+        "",
+        "the URL of the service that issues tokens; by default `IDENTITY_ENDPOINT`, or Azure's "
+        "metadata service",
+    )
     resource: str = option(
         "resource", text_or(_STORAGE), _STORAGE, "the resource for which the token is requested"
     )
@@ -560,7 +566,7 @@ class AzureIdentity:
         "use_app_service_msi",
         SWITCH,
         False,
-        "the endpoint is that of App Service, as it is if `IDENTITY_ENDPOINT` names it",
+        "the endpoint is that of App Service; implied if it is taken from `IDENTITY_ENDPOINT`",
     )
 
 

@@ -27,7 +27,7 @@ class StatusOptions:
         "the service to which the status is sent; by default the first one, if neither `console` "
         "nor `prometheus` is set",
     )
-    partition: str = option("partition_name", TEXT, "", "the part of the path after `status/`")
+    partition: str = option("partition_name", TEXT, "", "the status is sent to `status/NAME`")
     console: bool = option("console", SWITCH, False, "write the status to the log")
     prometheus: bool = option(
         "prometheus", SWITCH, False, "show the state of bundles in `/metrics`"
@@ -36,7 +36,7 @@ class StatusOptions:
         "prometheus_config.collectors.bundle_loading_duration_ns.buckets",
         INCREASING,
         _BUCKETS,
-        "buckets of the histogram `bundle_loading_duration_ns`",
+        "buckets of the histogram `bundle_loading_duration_ns`, in nanoseconds",
     )
     trigger: Trigger = option(
         "trigger", TRIGGER, "periodic", "`manual`: the status is sent only on request"

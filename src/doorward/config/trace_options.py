@@ -179,7 +179,9 @@ class TraceBlock:
             message=": unsupported distributed_tracing.sample_percentage '{value:g}'",
         ),
         100.0,
-        "percentage of the traces that start here; a caller's traces follow its own sampling",
+        "percentage of traces to sample, of those that start here; a caller's traces follow its "
+        "own "
+        "sampling",
     )
     encryption: str = option(
         "encryption",

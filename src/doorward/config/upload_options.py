@@ -83,7 +83,7 @@ class UploadOptions:
         "",
         "the path below the service's URL; by default `/logs`, for `otlp` `/v1/logs`",
     )
-    partition: str = option("partition_name", TEXT, "", "the part of the path after `logs/`")
+    partition: str = option("partition_name", TEXT, "", "events are sent to `logs/NAME`")
     protocol: Protocol = option(
         "protocol",
         choice(_OPA, _OTLP, _S3, message="must be `opa`, `otlp` or `s3`, not `{value}`"),
