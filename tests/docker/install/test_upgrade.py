@@ -56,7 +56,7 @@ def test_copies_are_reported_and_refused_by_the_installer(folder: Path) -> None:
     [finding] = _check_copies([str(folder), str(PACK)])
     assert isinstance(finding, Finding)
     assert finding.level == "fail"
-    assert finding.advice == f"doorward docker upgrade {folder}"
+    assert finding.advice == f"run `doorward docker upgrade {folder}`"
     with pytest.raises(DaemonError, match="has copies of the shipped policies"):
         _find_shipped(folder)
 

@@ -642,4 +642,4 @@ def test_a_proof_needs_the_data_that_rules_read() -> None:
     rule = 'never_x if { allow; input.m == "DELETE" }\n'
     (verdict,) = proofs(Engine({"p.rego": POLICY + rule}, {"users": ["kim"]}))
     assert verdict.outcome == "cannot say"
-    assert verdict.reason == "data.roles is read and is not among the data"
+    assert verdict.reason == "the property reads data.roles, which is missing: load its file"

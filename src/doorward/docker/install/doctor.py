@@ -311,7 +311,7 @@ def _open_writes(url: str) -> Iterator[Finding]:
             "fail",
             "any local user can change the policy server's policies and data, and "
             "with them its decisions",
-            "let it listen on a Unix socket that only root can open "
+            "let the server listen on a Unix socket that only root can open "
             "(docs/docker.md), or give it --authentication=token with "
             "--authorization=basic",
         )
@@ -399,7 +399,7 @@ def _check_copies(policies: Iterable[str]) -> Iterator[Finding]:
                 "fail" if differ else "warn",
                 f"{folder} has copies of the shipped policies"
                 + (", which differ from this version's" if differ else ""),
-                f"doorward docker upgrade {folder}",
+                f"run `doorward docker upgrade {folder}`",
             )
 
 

@@ -441,7 +441,7 @@ def uninstall(installation: Installation, say: Say, *, dry_run: bool = False) ->
                 f'would take "{installation.name}" out of {installation.daemon_json} '
                 "and send SIGHUP to dockerd"
             )
-        say("would end the service when no request reaches it any more")
+        say("would end the plugin's service when no request reaches it any more")
         return
     if os.geteuid() != 0:
         raise DaemonError("only root can uninstall the plugin")
@@ -481,4 +481,4 @@ def _uninstall(installation: Installation, say: Say) -> None:
         say("no request reaches the plugin any more")
     # Only now: a daemon that still names a plugin which does not answer refuses everything.
     installation.supervisor.stop()
-    say("the service has ended")
+    say("the plugin's service has ended")

@@ -210,7 +210,7 @@ class _Context:
         parts, mine = _split(entry.name), self._parts
         # In layers of images `.wh.NAME` is the removal of a file, not a file.
         if parts and parts[-1].startswith(b".wh."):
-            raise TarError("archive has a name that begins with `.wh.`, which would remove files")
+            raise TarError("name of an archive entry begins with `.wh.`, which would remove files")
         if self._links:
             for length in range(1, len(parts)):
                 if parts[:length] in self._links:
@@ -262,7 +262,7 @@ def _split(name: bytes) -> tuple[bytes, ...]:
     """
     parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
     if b".." in parts:
-        raise TarError("archive has a name with `..`")
+        raise TarError("name of an archive entry contains `..`")
     return parts
 
 

@@ -180,12 +180,12 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     evaluate, or more than `MOST` conjunctions.
     """
     if not _is_plain(node):
-        reason = "the property has a `default`, an `else` or a value other than true"
+        reason = "write the property without `default`, `else` and other values than true"
         return Verdict(proved, UNKNOWN, 0.0, reason=reason)
     missing_data = _missing_data(engine, proved)
     if missing_data:
         # Without it rules hold for no input: a proof would say nothing of the policy in use.
-        reason = f"{missing_data} is read and is not among the data"
+        reason = f"the property reads {missing_data}, which is missing: load its file"
         return Verdict(proved, UNKNOWN, 0.0, reason=reason, missing_data=missing_data)
     try:
         partial = patiently(
@@ -203,7 +203,9 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
         # Rules that contradict each other are an error, which is not true: a residual that has
         # both of their values only says more than holds.
         if partial.definitions is not None:
-            reason = "the property has other values than true"
+            reason = (
+                "the property has other values than true: write a rule that is true or undefined"
+            )
             return Verdict(proved, UNKNOWN, 0.0, reason=reason)
         bound = add_support(engine, support)
     except (CompileError, EvalError) as error:

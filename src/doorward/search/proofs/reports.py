@@ -43,7 +43,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield head
     if verdict.outcome == COUNTEREXAMPLE:
         if verdict.missing_data:
-            yield f"  {verdict.missing_data} is read and is not among the data: is a file missing?"
+            yield f"  the property reads {verdict.missing_data}, which is missing: load its file"
         yield f"  {curl(verdict)}"
         assert verdict.finding is not None  # it is what the outcome says
         yield from [f"  {line}" for line in absence_test(verdict.finding).splitlines()]
