@@ -426,5 +426,5 @@ def test_host_names_that_the_console_has(site: Site, host: str, is_allowed: bool
 def test_only_so_many_wait_for_an_issuer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site.console, "_login_slots", Slots(0))
     with pytest.raises(OidcError, match="too many"):
-        asyncio.run(site.console._at_issuer(lambda: None))
+        asyncio.run(site.console._run_at_issuer(lambda: None))
     assert site.ask("GET", "/console/oidc/main").status_code == 502

@@ -497,13 +497,13 @@ def test_only_so_many_logins_wait_for_an_issuer(monkeypatch: pytest.MonkeyPatch)
     console, go_on = Console(), threading.Event()
 
     async def log_in() -> list[object]:
-        waiting = [asyncio.create_task(console._at_issuer(go_on.wait)) for _ in range(3)]
+        waiting = [asyncio.create_task(console._run_at_issuer(go_on.wait)) for _ in range(3)]
         while len(console._login_slots) < len(waiting):
             await asyncio.sleep(0)
         with pytest.raises(OidcError, match="too many"):
-            await console._at_issuer(go_on.wait)
+            await console._run_at_issuer(go_on.wait)
         go_on.set()
         answers: list[object] = [await each for each in waiting]
-        return [*answers, await console._at_issuer(go_on.wait)]
+        return [*answers, await console._run_at_issuer(go_on.wait)]
 
     assert asyncio.run(log_in()) == [True] * 4
