@@ -89,11 +89,11 @@ def _nginx(site: Site) -> dict[str, str]:
         f"upstream doorward {{ server {site.pdp}; keepalive 16; }}",
         "server {",
         f"  listen {site.listen};",
-        "  # What one reads as a header with - and another with _ is not passed on.",
+        "  # Headers with _ are dropped: some applications read _ as -.",
         "  underscores_in_headers off;",
         "  ignore_invalid_headers on;",
         "  merge_slashes off;",
-        "  # HTTP/1.0 may come without a host, of which no policy could know.",
+        "  # An HTTP/1.0 request may have no host; the policy could not decide on it.",
         '  if ($http_host = "") { return 403; }',
         "  location / {",
         "      auth_request /.doorward;",
@@ -115,7 +115,7 @@ def _nginx(site: Site) -> dict[str, str]:
         '      proxy_set_header Connection "";',
         "      proxy_pass_request_body off;",
         '      proxy_set_header Content-Length "";',
-        "      # What the client sent, not what nginx makes of it: so does the application.",
+        "      # Method and URI as the client sent them, which is how the application gets them.",
         "      proxy_set_header X-Original-Method $request_method;",
         "      proxy_set_header X-Original-URI $request_uri;",
         f"      proxy_set_header {LENGTH} $http_content_length;",
@@ -152,9 +152,9 @@ def _caddy(site: Site) -> dict[str, str]:
         "\troute {",
         *[f"\t{line}" for line in removed],
         *[f"\t\trequest_header -{name}" for name in proxy_headers],
-        "\t\t# To many applications a name with underscores is the one with hyphens.",
+        "\t\t# Headers with _ are dropped: many applications read _ as -.",
         "\t\trequest_header -*_*",
-        "\t\t# Caddy takes away what Connection names: a client would hide what the policy sets.",
+        "\t\t# Caddy removes the headers that Connection names: clients could remove the policy's.",
         "\t\t@upgrade header Upgrade *",
         "\t\t@plain not header Upgrade *",
         "\t\trequest_header @upgrade Connection Upgrade",
@@ -227,7 +227,7 @@ def _traefik(site: Site) -> dict[str, str]:
 
 _LUA: Final = """-- Made by `doorward kit forward`: asks the decision point about a request.
 -- HAProxy's own HTTP client (2.6 or newer) is used, so that there is nothing else to install.
--- Whatever fails, the variable stays false, and the rule behind it denies.
+-- If anything fails, doorward_allowed stays false, and a rule in haproxy.cfg denies the request.
 core.register_action("doorward", { "http-req" }, function(txn)
     txn:set_var("txn.doorward_allowed", false)
     txn:set_var("txn.doorward_status", 403)
@@ -255,7 +255,7 @@ core.register_action("doorward", { "http-req" }, function(txn)
     @SECRET@
     local question = { url = "http://@PDP@/auth/haproxy", headers = headers, timeout = 500 }
     local answer
-    -- A body goes along if all of it is here; without it the question says that there is one.
+    -- The body is sent if it is complete; otherwise only the headers tell that there is one.
     local length, body = first("content-length"), txn.sf:req_body()
     if body ~= "" and length == tostring(#body) and not first("transfer-encoding") then
         question.body = body
@@ -297,7 +297,7 @@ def _haproxy(site: Site) -> dict[str, str]:
     lines = [
         "# Made by `doorward kit forward`: HAProxy (2.6 or newer) asks about each request.",
         "global",
-        "  # Paths are those beside this file, from wherever HAProxy starts.",
+        "  # Relative paths start from the folder of this file.",
         "  default-path config",
         "  lua-load doorward.lua",
         "defaults",
@@ -308,11 +308,11 @@ def _haproxy(site: Site) -> dict[str, str]:
         "  timeout http-request 10s",
         "frontend ingress",
         f"  bind {site.listen}",
-        "  # Bodies are waited for, as far as one buffer holds them (tune.bufsize: 16 kB).",
+        "  # Wait for the body, up to the size of one buffer (tune.bufsize: 16 kB).",
         "  option http-buffer-request",
-        "  # What one reads as a header with - and another with _ is refused.",
+        "  # Requests with _ in the name of a header are refused: some applications read _ as -.",
         "  http-request deny deny_status 400 if { req.hdr_names -m sub _ }",
-        "  # What Connection names, a proxy behind this one would take away.",
+        "  # A later proxy removes the headers that Connection names, even those of the policy.",
         "  http-request del-header connection unless { req.hdr(upgrade) -m found }",
         "  http-request set-header connection upgrade if { req.hdr(upgrade) -m found }",
         *removed,
@@ -321,7 +321,7 @@ def _haproxy(site: Site) -> dict[str, str]:
         " { var(txn.doorward_status) -m int 401 }",
         "  http-request deny deny_status 400 if !{ var(txn.doorward_allowed) -m bool }"
         " { var(txn.doorward_status) -m int 400 }",
-        "  # Without this rule everything passes.",
+        "  # This rule denies: without it, HAProxy passes every request.",
         "  http-request deny deny_status 403 if !{ var(txn.doorward_allowed) -m bool }",
         "  default_backend application",
         "backend application",
