@@ -6,12 +6,14 @@ are ours. Neither repeats what a client sent beyond a short, quoted piece.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 __all__ = ["AmbiguousRequestError", "RequestError", "RequestParseError", "shown"]
 
 LONGEST_EXCERPT: Final = 40
 """The largest number of characters of a client's text in an error message."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class RequestError(Exception):
@@ -35,8 +37,9 @@ class AmbiguousRequestError(RequestError):
 
 
 def shown(text: str) -> str:
-    """Return a client's text for an error message: in quotes, as ASCII with other characters
-    escaped, and cut after `LONGEST_EXCERPT` characters.
+    """Return a client's text for an error message: in quotes, as printable ASCII with other
+    characters escaped, and cut after `LONGEST_EXCERPT` characters.
     """
     cut = text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "..."
-    return '"' + cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"') + '"'
+    escaped = cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"')
+    return '"' + _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", escaped) + '"'

@@ -64,7 +64,7 @@ def check_pairs(text: str, what: str) -> None:
     for pair in text.lower().replace("%5d", "]").split("&"):
         name, _, value = pair.partition("=")
         if "]=" in value and not name.endswith("]"):
-            _refuse(f"{what} whose name can end in two places")
+            _refuse(f"{what} whose name can end in two places: {shown(name)}")
 
 
 def check_names(names: Iterable[str], what: str) -> None:
@@ -80,7 +80,7 @@ def check_names(names: Iterable[str], what: str) -> None:
     for name in names:
         path = _read_path(name, what)
         if path in values:
-            _refuse(f"{what}s that are one variable to PHP")
+            _refuse(f"{what}s that are one variable to PHP: {shown(name)}")
         if path in collections:
             _refuse(f"{what} that is both a value and a collection: {shown(name)}")
         values.add(path)
@@ -98,10 +98,11 @@ def check_names(names: Iterable[str], what: str) -> None:
             # has items.
             if kind == "number" and str(int(path[end][:9])) == path[end]:
                 numbers.setdefault(above, set()).add(int(path[end]))
-    for indices in numbers.values():
+    for path, indices in numbers.items():
         # Node's qs numbers the items of a list again; what is not a list to it keeps its numbers.
         if min(indices) <= MAX_FIELDS and indices != set(range(len(indices))):
-            _refuse(f"{what}s whose numbers do not begin at 0 or leave some out")
+            name = path[0] + "".join([f"[{key}]" for key in path[1:]])
+            _refuse(f"{what}s whose numbers do not begin at 0 or leave some out: {shown(name)}")
 
 
 def _read_path(name: str, what: str) -> Path:
@@ -115,12 +116,12 @@ def _read_path(name: str, what: str) -> Path:
         return (_TO_VARIABLE.sub("_", name),)
     match = _NAME.fullmatch(name)
     if match is None or not match[1]:
-        _refuse(f"name of a {what} with brackets that can be read in two ways")
+        _refuse(f"name of a {what} with brackets that can be read in two ways: {shown(name)}")
     keys = match[2][1:-1].split("][")
     if len(keys) > MAX_DEPTH:
-        _refuse(f"name of a {what} with more than {MAX_DEPTH} keys")
+        _refuse(f"name of a {what} with more than {MAX_DEPTH} keys: {shown(name)}")
     if match[1] in _OF_OBJECTS or not _OF_OBJECTS.isdisjoint(keys):
         _refuse(f"name of a {what} that is left out by some readers: {shown(name)}")
     if _NUMBERED_TWICE.search(name) or any(key != key.strip() for key in keys):
-        _refuse(f"name of a {what} with brackets that can be read in two ways")
+        _refuse(f"name of a {what} with brackets that can be read in two ways: {shown(name)}")
     return (_TO_VARIABLE.sub("_", match[1]), *keys)

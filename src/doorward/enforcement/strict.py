@@ -393,7 +393,7 @@ def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
         # URLSearchParams of WHATWG drops a question mark at the beginning of the whole text.
         is_trimmed = name != name.strip() or name.startswith("?")
         if is_trimmed or not (name.isprintable() or name.isascii()):
-            _refuse(f"name of a {kind} that can be read in two ways")
+            _refuse(f"name of a {kind} that can be read in two ways: {shown(name)}")
         if "\ufffd" in name or any(isinstance(v, str) and "\ufffd" in v for v in values):
             _refuse(f"{kind} is not UTF-8")
     return folded
