@@ -147,6 +147,11 @@ def test_eval_says_why_a_captured_request_is_denied(
     assert 'input.Body.Image: "nginx"' in capsys.readouterr().out
 
 
+def test_a_missing_file_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["input", "docker", "none.json"]) == 1
+    assert capsys.readouterr().err == "none.json: no such file or directory\n"
+
+
 def test_eval_takes_one_request_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

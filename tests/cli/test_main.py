@@ -34,6 +34,8 @@ def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]
         (["nope"], "Error: unknown command 'nope'\nUsage:\n"),
         (["token", "--nope"], "Error: unknown flag: --nope"),
         (["envoy", "bootstrap", "--timeout", "soon"], 'Error: invalid value for "--timeout": '),
+        (["learn"], "Error: LOG is required\nUsage:\n"),
+        (["replay"], "Error: --log is required\nUsage:\n"),
     ],
 )
 def test_a_wrong_call_ends_with_1_and_says_why(

@@ -45,6 +45,15 @@ def who_can(arguments: list[str], *options: str, query: str = "data.app.allow") 
     return run(["who-can", query, *arguments, "--given", given, *options])
 
 
+def test_a_mistyped_document_gets_a_hint(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert who_can(arguments, "--unknown", "input.user", query="data.app.alow") == 3
+    assert "hint: there is no data.app.alow: did you mean data.app.allow?\n" in (
+        capsys.readouterr().err
+    )
+
+
 def test_values_are_shown_with_their_reasons(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

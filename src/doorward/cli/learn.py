@@ -211,7 +211,7 @@ def _gather(files: list[str], options: dict[str, Any]) -> Gathered:
 def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) -> int:
     """Find the parts of a policy that no decision in the logs used; print them, with a patch that
     removes them. Return the exit code `UNUSED` if there are any, else 0. Raise ClickException if
-    the policies or the data cannot be read, LearnError if the unused parts cannot be determined,
+    the policies or the data are malformed, LearnError if the unused parts cannot be determined,
     and ReplayError if a log cannot be read.
     """
     from doorward.learn.data_patch import DataFile
@@ -226,7 +226,7 @@ def _check(files: list[str], policies: tuple[str, ...], paths: tuple[str, ...]) 
         documents = frozenset(path.strip("/") for path in paths)
         with waiting("deciding again"):
             unused = find_unused(files, loaded, documents, data=data)
-    except (LoadError, RegoError, OSError, ValueError) as error:
+    except (LoadError, RegoError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     skipped = f", {unused.skipped:,} not decidable" if unused.skipped else ""
     click.echo(f"{counted(unused.events, 'decision')}: {unused.allowed:,} allowed{skipped}")

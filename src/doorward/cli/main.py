@@ -232,6 +232,12 @@ def _message_of(error: click.UsageError) -> str:
     """Return the message of a usage error, in OPA's words for an unknown flag or value."""
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        # Its own message is empty.
+        names = ", ".join(error.param.opts)
+        if isinstance(error.param, click.Argument):
+            names = error.param.human_readable_name.removesuffix("...")
+        return f"{names} is required"
     if isinstance(error, click.BadParameter) and error.param is not None:
         names = ", ".join(error.param.opts) or error.param.name
         return f'invalid value for "{names}": {error.message}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -76,6 +76,7 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
     there is nobody else. The exit code is 0 if that is certain, and 3 if there may be others.
     """
     sources = Sources(files, ignore=options["ignore"], v0=options["v0_compatible"])
+    near_misses: Mapping[str, str] = {}
     try:
         registry = extensions.registry_for(options["builtins"], files)
         known_input = read_input([options["given"]] if options["given"] else [], stdin=False)
@@ -91,9 +92,13 @@ def command(query: str, files: tuple[str, ...], **options: Any) -> int:
         )
         with waiting("searching"):
             result = answer(version.snapshot.engine, question)
+        if not result.grants:
+            near_misses = version.snapshot.engine.prepare(query).near_misses
     except (LoadError, RegoError, ReplayError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(_FORMATS[options["style"]](question, result), nl=False)
+    for path, near in near_misses.items():
+        click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
     return UNKNOWN if result.unknown else 0
 
 

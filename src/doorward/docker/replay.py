@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from doorward.base.os_errors import describe_os_error
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import Verdict, to_verdict
 from doorward.docker.request.call import parse_request
@@ -118,8 +119,10 @@ def read_requests(files: Sequence[Path]) -> Iterator[Past]:
             if path.stat().st_size > MAX_FILE:
                 raise ReplayError(f"{path} is larger than {MAX_FILE} bytes: split it")
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ReplayError(f"{path}: {error}") from None
+        except OSError as error:
+            raise ReplayError(f"{path}: {describe_os_error(error)}") from None
+        except UnicodeDecodeError as error:
+            raise ReplayError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
         yield from _read(path, text)
 
 

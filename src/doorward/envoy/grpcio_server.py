@@ -21,6 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from doorward.base.os_errors import describe_os_error
 from doorward.config.limits import DEADLINE
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
@@ -165,7 +166,8 @@ class GrpcioServer:
                 os.umask(before)
             path.chmod(self._options.socket_mode)
         except (AddressError, OSError, RuntimeError) as error:
-            raise StartError(f"cannot listen on {self._options.addr}: {error}") from None
+            reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
+            raise StartError(f"cannot listen on {self._options.addr}: {reason}") from None
 
     def _listen(self) -> int:
         """Add the address to the server and return its port; raise RuntimeError if it cannot be

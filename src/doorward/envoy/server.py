@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from doorward.base.os_errors import describe_os_error
 from doorward.config.limits import DEADLINE
 from doorward.edge import Parts
 from doorward.envoy.check import Check, Decider, Observer, make_check
@@ -49,7 +50,8 @@ def make_server(
             services = load_services(options.proto_descriptor)
         except (OSError, ValueError) as error:
             on_state("ERROR")
-            raise StartError(f"proto-descriptor cannot be read: {error}") from None
+            reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
+            raise StartError(f"proto-descriptor cannot be read: {reason}") from None
     checks: dict[Version, Check] = {
         version: make_check(pdp, options, services=services, observer=observer, version=version)
         for version in SERVICES

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.config.configuration import Config, ConfigError
 from doorward.control.plane import Change, ControlPlane
@@ -138,7 +139,9 @@ class DecisionLogging:
         except (OSError, SpoolError) as error:
             if uploads is not None:
                 uploads.close()
-            reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"{error.filename}: {describe_os_error(error)}"
             raise ConfigError(f"decision_logs: {reason}") from None
         return _OpenLog(log, uploads)
 

@@ -109,6 +109,12 @@ def test_data_that_cannot_be_read_is_an_error(folder: Path, content: bytes) -> N
         lacking(folder)
 
 
+def test_missing_data_is_named_once(folder: Path) -> None:
+    (folder / "data.json").unlink()
+    with pytest.raises(DaemonError, match=r"^\S*data\.json: no such file or directory$"):
+        lacking(folder)
+
+
 def test_data_that_cannot_be_loaded_is_an_error(folder: Path, tmp_path: Path) -> None:
     (folder / "more.json").write_text('{"docker": 1}')
     (tmp_path / "log").touch()

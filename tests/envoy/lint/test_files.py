@@ -229,3 +229,8 @@ def test_a_data_api_that_serves_everything_is_told(
     text = f"plugins:\n  {plugin}\ndecision_logs: {{console: true}}\n{closing}\n"
     path = write(tmp_path, "c.yaml", text)
     assert {rule for _, rule in rules_broken_by(path)} == rules
+
+
+def test_a_missing_file_is_not_a_file_of_another_kind(tmp_path: Path) -> None:
+    with pytest.raises(LintError, match="none: no such file or directory"):
+        check_paths([tmp_path / "none"])

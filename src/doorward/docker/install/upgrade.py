@@ -48,8 +48,10 @@ def _read_text(path: Path) -> str:
     """Return the text of a file; raise DaemonError if it cannot be read or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DaemonError(f"{path}: {error}") from None
+    except OSError as error:
+        raise DaemonError(f"{path}: {describe_os_error(error)}") from None
+    except UnicodeDecodeError as error:
+        raise DaemonError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
             files = [each for each in known if not _is_template(each)]
         elif _kind(path) in _KNOWN:
             files = [path]
+        elif not path.exists():
+            raise LintError(f"{path}: no such file or directory")
         else:
             kinds = ", ".join(sorted(_KNOWN))
             raise LintError(
