@@ -89,7 +89,7 @@ def test_a_certificate_names_one_algorithm() -> None:
     changed = der[:at] + ecdsa[:-1] + b"\x03" + der[at + len(ecdsa) :]
     parse = REGISTRY["crypto.x509.parse_certificates"].call
     assert len(parse(Context(Environment()), _pem(der))) == 1
-    with pytest.raises(BuiltinError, match="malformed"):
+    with pytest.raises(BuiltinError, match="algorithm identifiers don't match"):
         parse(Context(Environment()), _pem(changed))
 
 

@@ -16,7 +16,7 @@ from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, array, boolean, object_, string, tuple_
 from doorward.rego.builtins.x509.chain import Options, Unverified, verified_chain
-from doorward.rego.builtins.x509.objects import certificate_fields
+from doorward.rego.builtins.x509.objects import certificate_object
 from doorward.rego.builtins.x509.options import read_options
 from doorward.rego.builtins.x509.private_keys import (
     load_private,
@@ -26,11 +26,10 @@ from doorward.rego.builtins.x509.private_keys import (
 )
 from doorward.rego.builtins.x509.reading import (
     bounded,
-    certificate_of,
     pair_of,
     pem_blocks,
+    read_certificates,
     request_of,
-    split_certificates,
 )
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import to_bytes
@@ -110,7 +109,7 @@ def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
     text or too many certificates.
     """
     with context.enforce_deadline(len(certs) // _USUAL):
-        return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
+        return [certificate_object(each) for each in read_certificates(certs)]
 
 
 _VERIFIED: Final = tuple_(boolean, array(_OBJECT))
@@ -129,7 +128,7 @@ def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> l
     []]`, also for text that cannot be read or has fewer than two certificates. LimitError for too
     long a text or too many certificates.
     """
-    return _verify_chain(context, certs, lambda: Options(_now(context)), uri_strings=True)
+    return _verify_chain(context, certs, lambda: Options(_now_ns(context)), uri_strings=True)
 
 
 @builtin(
@@ -149,15 +148,15 @@ def crypto_x509_parse_and_verify_certificates_with_options(
     too many certificates.
     """
     return _verify_chain(
-        context, certs, lambda: read_options(options, _now(context)), uri_strings=False
+        context, certs, lambda: read_options(options, _now_ns(context)), uri_strings=False
     )
 
 
-def _now(context: Context) -> int:
-    """The seconds since the epoch by the environment's clock. A time that the caller of the policy
-    sets (`context.now_ns`) is not used, since it must not make an expired certificate valid.
+def _now_ns(context: Context) -> int:
+    """The nanoseconds since the epoch by the environment's clock. A time that the caller of the
+    policy sets (`context.now_ns`) is not used, since it must not make an expired certificate valid.
     """
-    return context.environment.clock() // 1_000_000_000
+    return context.environment.clock()
 
 
 def _verify_chain(
@@ -172,7 +171,7 @@ def _verify_chain(
     """
     with context.enforce_deadline(len(certs) // _USUAL):
         try:
-            certificates = split_certificates(certs)
+            certificates = read_certificates(certs)
         except BuiltinError:
             return [False, []]
         # Only now: as in OPA, certificates that cannot be read hide an invalid option.
@@ -180,11 +179,10 @@ def _verify_chain(
         if len(certificates) < 2:
             return [False, []]
         try:
-            fields = [certificate_fields(octets) for octets in certificates]
-            chain = verified_chain(fields, verify_options, context.check_deadline)
-        except (Unverified, ValueError):
+            chain = verified_chain(certificates, verify_options, context.check_deadline)
+        except Unverified:
             return [False, []]
-        return [True, [certificate_of(certificates[n], uri_strings=uri_strings) for n in chain]]
+        return [True, [certificate_object(each, uri_strings=uri_strings) for each in chain]]
 
 
 @builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)

@@ -10,18 +10,20 @@ import re
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from doorward.base.records import record
+from doorward.base.records import record, replace
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import CONTROL_ESCAPES
 
 __all__ = [
+    "URL",
     "Location",
     "parse",
     "parse_query",
     "path_unescape",
     "query_escape",
     "query_unescape",
+    "read_url",
     "split",
 ]
 
@@ -35,6 +37,11 @@ _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
 # `<`, `>` and `"` too, as in Go's shouldEscape: a host cannot have them escaped, so it has them
 # bare.
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
+_PATH_SAFE: Final = "$&+,/:;=@-_.~"
+_FRAGMENT_SAFE: Final = "$&+,/:;=?@-_.~!()*"
+_USER_SAFE: Final = "$&+,;=-_.~"
+_HOST_SAFE: Final = "!$&'()*+,;=:[]<>\"-_.~"
+_ENCODED_FRAGMENT: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=?@!'()*\[\]%]*\Z")
 _ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*\Z")
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 _UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
@@ -101,22 +108,111 @@ def _percent_decode(octets: bytes) -> bytes:
     return unquote_to_bytes(octets)
 
 
-def parse(url: str) -> dict[str, str]:
-    """Return the parts of `url` that are not empty, under OPA's names: `scheme`, `hostname`,
-    `port`, `path`, `raw_path`, `raw_query`, `fragment`. BuiltinError, in Go's words and without
-    passwords, if it is invalid.
+@record
+class URL:
+    """A URL with the fields of Go's `url.URL`. `user` is the part of the authority before `@` as it
+    is written, None without one; `host` has the port, and an IPv6 address its brackets. `raw_path`
+    and `raw_fragment` are "" if the default encoding of the decoded part is what is written.
+    """
+
+    scheme: str = ""
+    opaque: str = ""
+    user: str | None = None
+    host: str = ""
+    path: str = ""
+    written_path: str = ""
+    omit_host: bool = False
+    force_query: bool = False
+    raw_query: str = ""
+    fragment: str = ""
+    written_fragment: str = ""
+
+    @property
+    def raw_path(self) -> str:
+        is_usual = self.written_path in ("*", _encode(self.path, _PATH_SAFE))
+        return "" if is_usual else self.written_path
+
+    @property
+    def raw_fragment(self) -> str:
+        encoded = _encode(self.fragment, _FRAGMENT_SAFE)
+        return "" if self.written_fragment == encoded else self.written_fragment
+
+    def __str__(self) -> str:
+        """Return the URL as text, each part encoded if it is not written in a valid encoding."""
+        text = f"{self.scheme}:" if self.scheme else ""
+        if self.opaque:
+            text += self.opaque
+        else:
+            if (self.scheme or self.host or self.user is not None) and not self.omit_host:
+                text += "//" if self.host or self.path or self.user is not None else ""
+                text += "" if self.user is None else f"{_encode_user(self.user)}@"
+                text += _encode(self.host, _HOST_SAFE)
+            path = self._escaped_path()
+            if path and path[0] != "/" and self.host:
+                text += "/"
+            if not text and ":" in path.partition("/")[0]:
+                text = "./"  # else the first part of the path would be read as a scheme
+            text += path
+        if self.force_query or self.raw_query:
+            text += f"?{self.raw_query}"
+        if self.fragment:
+            fragment = self.raw_fragment
+            if not _ENCODED_FRAGMENT.match(fragment) or not fragment:
+                fragment = _encode(self.fragment, _FRAGMENT_SAFE)
+            text += f"#{fragment}"
+        return text
+
+    def _escaped_path(self) -> str:
+        if self.raw_path and _ENCODED_PATH.match(self.raw_path):
+            return self.raw_path
+        return "*" if self.path == "*" else _encode(self.path, _PATH_SAFE)
+
+
+def read_url(url: str) -> URL:
+    """Return the parts of `url`. BuiltinError, in Go's words and without passwords, if it is
+    invalid.
     """
     address, _, fragment = url.partition("#")
     try:
         parts = _parse(address)
     except BuiltinError as error:
         raise BuiltinError(f"parse {_show(address)}: {error}") from None
-    if fragment:
-        try:
-            parts["fragment"] = path_unescape(fragment)
-        except BuiltinError as error:
-            raise BuiltinError(f"parse {_show(url)}: {error}") from None
-    return {name: part for name, part in parts.items() if part}
+    if not fragment:
+        return parts
+    try:
+        return replace(parts, fragment=path_unescape(fragment), written_fragment=fragment)
+    except BuiltinError as error:
+        raise BuiltinError(f"parse {_show(url)}: {error}") from None
+
+
+def parse(url: str) -> dict[str, str]:
+    """Return the parts of `url` that are not empty, under OPA's names: `scheme`, `hostname`,
+    `port`, `path`, `raw_path`, `raw_query`, `fragment`. BuiltinError, in Go's words and without
+    passwords, if it is invalid.
+    """
+    parts = read_url(url)
+    hostname, port = _split_host(parts.host)
+    named = {
+        "scheme": parts.scheme,
+        "raw_query": parts.raw_query,
+        "hostname": hostname,
+        "port": port,
+        "path": parts.path,
+        "raw_path": parts.written_path,
+        "fragment": parts.fragment,
+    }
+    return {name: part for name, part in named.items() if part}
+
+
+def _encode(text: str, safe: str) -> str:
+    """Return a text with all characters escaped but letters, digits and those in `safe`."""
+    return quote_from_bytes(to_bytes(text), safe=safe)
+
+
+def _encode_user(user: str) -> str:
+    """Return a user, with a password if there is one, in the default encoding."""
+    parts = [_encode(path_unescape(part), _USER_SAFE) for part in user.split(":", 1)]
+    return ":".join(parts)
 
 
 @record
@@ -141,7 +237,7 @@ def split(url: str) -> Location:
     path = parts.get("raw_path", "")
     # As Go's EscapedPath: sent as it was written where that is a valid encoding.
     if not _ENCODED_PATH.match(path):
-        path = quote_from_bytes(to_bytes(parts.get("path", "")), safe="$&+,/:;=@-_.~")
+        path = _encode(parts.get("path", ""), _PATH_SAFE)
     return Location(f"{host}:{port}" if port else host, path, parts.get("raw_query", ""))
 
 
@@ -159,29 +255,32 @@ def _quote(text: str) -> str:
     return f'"{quoted}"'
 
 
-def _parse(address: str) -> dict[str, str]:
-    """Split a URL without fragment into its parts, which may be empty; an opaque one (`mailto:a`)
-    has only its scheme and query. BuiltinError, in Go's words, if it is invalid.
+def _parse(address: str) -> URL:
+    """Split a URL without fragment into its parts; an opaque one (`mailto:a`) has no host and no
+    path. BuiltinError, in Go's words, if it is invalid.
     """
     if _CONTROL.search(address):
         raise BuiltinError("net/url: invalid control character in URL")
     if address == "*":
-        return {"path": "*", "raw_path": "*"}
+        return URL(path="*", written_path="*")
     scheme, rest = _split_scheme(address)
-    rest, _, query = rest.partition("?")
-    parts = {"scheme": scheme.lower(), "raw_query": query}
+    rest, mark, query = rest.partition("?")
+    parts = URL(scheme=scheme.lower(), raw_query=query, force_query=bool(mark) and not query)
     if not rest.startswith("/"):
         if scheme:
-            return parts  # opaque: no host, no path
+            return replace(parts, opaque=rest)
         segment = rest.partition("/")[0]
         if ":" in segment:
             raise BuiltinError("first path segment in URL cannot contain colon")
+    user, host = None, ""
     # `///a` without a scheme is a path; `file:///a` has an empty host.
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        parts["hostname"], parts["port"] = _split_host(_decode_authority(authority))
-    return {**parts, "path": path_unescape(rest), "raw_path": rest}
+        user, host = _decode_authority(authority)
+    elif scheme and rest.startswith("/"):
+        parts = replace(parts, omit_host=True)
+    return replace(parts, user=user, host=host, path=path_unescape(rest), written_path=rest)
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
@@ -200,9 +299,9 @@ def _split_scheme(address: str) -> tuple[str, str]:
     return "", address
 
 
-def _decode_authority(authority: str) -> str:
-    """Return the host and port of an authority, `user:password@host:port`, with escapes decoded;
-    BuiltinError if a part is invalid.
+def _decode_authority(authority: str) -> tuple[str | None, str]:
+    """Return the user and password of an authority, `user:password@host:port`, as they are written
+    (None without `@`), and host and port with escapes decoded; BuiltinError if a part is invalid.
     """
     user, at, host = authority.rpartition("@")
     host = _decode_host(host)
@@ -210,7 +309,7 @@ def _decode_authority(authority: str) -> str:
         if not _USERINFO.match(user):
             raise BuiltinError("net/url: invalid userinfo")
         path_unescape(user)
-    return host
+    return (user if at else None), host
 
 
 def _decode_host(host: str) -> str:

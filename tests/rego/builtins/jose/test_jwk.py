@@ -205,6 +205,20 @@ def test_a_modulus_of_no_key_verifies_nothing_and_hides_no_other(n: str) -> None
     assert good.material is not USELESS
 
 
+@pytest.mark.parametrize(
+    ("n", "e", "message"),
+    [
+        ("AA", "AQAB", 'missing "n" value'),
+        ("AQ", "AAA", 'missing "e" value'),
+        ("AQ", "Ag", "must be a positive odd integer"),
+    ],
+)
+def test_numbers_that_are_no_rsa_key_are_refused(n: str, e: str, message: str) -> None:
+    keys = {"keys": [{"kty": "RSA", "n": n, "e": e}, public(RSA_JWK)]}
+    with pytest.raises(BuiltinError, match=message):
+        verification_keys(json.dumps(keys))
+
+
 def test_a_key_for_agreement_verifies_nothing() -> None:
     (key,) = verification_keys(json.dumps({**public(OKP), "crv": "X25519"}))
     assert key.material is USELESS

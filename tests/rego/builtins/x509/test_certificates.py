@@ -317,3 +317,125 @@ def test_der_that_is_no_certificate_is_refused(octets: str) -> None:
 def test_an_option_that_is_none_is_an_error(options: dict[str, Any], text: str) -> None:
     with pytest.raises(BuiltinError, match=text):
         verify(ROOT, MIDDLE, leaf(), **options)
+
+
+def test_an_identifier_of_a_key_must_not_be_critical() -> None:
+    for extension in (
+        x509.SubjectKeyIdentifier(b"a"),
+        x509.AuthorityKeyIdentifier(b"a", None, None),
+        x509.AuthorityInformationAccess(
+            [
+                x509.AccessDescription(
+                    x509.ObjectIdentifier("1.3.6.1.5.5.7.48.1"),
+                    x509.UniformResourceIdentifier("http://a"),
+                )
+            ]
+        ),
+    ):
+        text = leaf(adding(extension))
+        assert verify(ROOT, MIDDLE, text) == [False, []]
+        with pytest.raises(BuiltinError, match="incorrectly marked critical"):
+            invoke("crypto.x509.parse_certificates", text)
+        assert verify(ROOT, MIDDLE, leaf(adding(extension, critical=False)))[0] is True
+
+
+def test_a_hash_that_go_does_not_know_signs_nothing() -> None:
+    builder = x509.CertificateBuilder().subject_name(named("leaf")).issuer_name(named("root"))
+    builder = builder.public_key(KEYS["leaf"].public_key()).serial_number(7)
+    builder = builder.not_valid_before(NOW).not_valid_after(NOW)
+    for digest, valid in ((hashes.SHA224(), False), (hashes.SHA384(), True)):
+        text = builder.sign(KEYS["root"], digest).public_bytes(Encoding.PEM).decode()
+        assert verify(ROOT, text)[0] is valid
+
+
+@pytest.mark.parametrize("critical", [True, False])
+def test_a_chain_without_the_policies_that_it_demands_does_not_hold(critical: bool) -> None:
+    policy = x509.CertificatePolicies(
+        [x509.PolicyInformation(x509.ObjectIdentifier("1.2.3"), None)]
+    )
+    demand = x509.PolicyConstraints(0, None)
+
+    def demanding(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+        return builder.add_extension(policy, False).add_extension(demand, critical)
+
+    middle = certificate("middle", "root", demanding)
+    assert verify(ROOT, middle, leaf()) == [False, []]
+    valid, chain = verify(ROOT, middle, leaf(adding(policy, critical=False)))
+    assert valid is True
+    assert chain[1]["RequireExplicitPolicyZero"] is True
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "holds"),
+    [
+        ("a.example.", "a.example", False),
+        ("a.example.", "a.example.", True),
+        ("a.example", "a.example.", True),
+        ("*", "a", False),
+        ("*.example", "a.example.", True),
+        ("*.example", "-a.example", False),
+        ("a*.example", "ab.example", False),
+        ("a*.example", "A*.example", True),
+        ("-a", "-a", True),
+        ("a..b", "a..b", True),
+        (".", ".", False),
+    ],
+)
+def test_names_that_are_no_host_names_must_be_equal(pattern: str, name: str, holds: bool) -> None:
+    names = x509.SubjectAlternativeName([x509.DNSName(pattern)])
+    text = certificate("leaf", "root", adding(names, critical=False), ca=False)
+    assert verify(ROOT, text, DNSName=name)[0] is holds
+
+
+def test_addresses_in_another_form_are_the_same_for_a_name() -> None:
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("::ffff:10.0.0.1"))])
+    text = certificate("leaf", "root", adding(names, critical=False), ca=False)
+    for name in ("10.0.0.1", "::ffff:10.0.0.1", "[10.0.0.1]"):
+        assert verify(ROOT, text, DNSName=name)[0] is True
+    assert verify(ROOT, text, DNSName="::1")[0] is False
+    [answer] = invoke("crypto.x509.parse_certificates", text)
+    assert answer["IPAddresses"] == ["10.0.0.1"]
+
+
+def test_a_certificate_ends_with_its_last_second() -> None:
+    end = int((NOW + timedelta(days=1)).timestamp()) * SECOND
+    chain = ROOT, MIDDLE, leaf()
+    assert verify(*chain, CurrentTime=end)[0] is True
+    assert verify(*chain, CurrentTime=end + 1)[0] is False
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        x509.UniformResourceIdentifier("urn:x"),
+        x509.UniformResourceIdentifier("http://1.2.3.4/"),
+        x509.UniformResourceIdentifier("http://[::1]:80/"),
+        x509.RFC822Name("a"),
+        x509.DNSName("a..b"),
+    ],
+)
+def test_a_name_that_cannot_be_read_is_within_no_constraint(name: x509.GeneralName) -> None:
+    constraints = x509.NameConstraints([x509.IPAddress(ip_network("10.0.0.0/8"))], None)
+    middle = certificate("middle", "root", adding(constraints))
+    names = adding(x509.SubjectAlternativeName([name]), critical=False)
+    text = certificate("leaf", "middle", names, ca=False)
+    assert verify(ROOT, middle, text) == [False, []]
+    assert verify(ROOT, MIDDLE, text)[0] is True
+
+
+def test_a_wildcard_is_excluded_with_a_name_that_it_stands_for() -> None:
+    constraints = x509.NameConstraints(None, [x509.DNSName("a.b.example")])
+    middle = certificate("middle", "root", adding(constraints))
+    assert verify(ROOT, middle, leaf()) == [False, []]
+
+
+def test_issuers_with_the_named_key_come_first() -> None:
+    by_key = [
+        certificate("middle", "root", adding(x509.SubjectKeyIdentifier(each), critical=False))
+        for each in (b"x", b"id")
+    ]
+    authority = x509.AuthorityKeyIdentifier(b"id", None, None)
+    text = leaf(adding(authority, critical=False))
+    for order in ([0, 1], [1, 0]):
+        _, chain = verify(ROOT, *[by_key[n] for n in order], MIDDLE, text)
+        assert chain[1]["SubjectKeyId"] == "aWQ="

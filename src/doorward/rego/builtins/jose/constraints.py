@@ -76,7 +76,7 @@ def read_constraints(options: Object) -> Constraints:
         else:
             values[key] = value
     constraints = Constraints(**values)
-    if constraints.keys is not None and "secret" in values:
+    if constraints.keys is not None and constraints.secret:
         raise BuiltinError("duplicate key constraints")
     if constraints.keys is None and not constraints.secret:
         raise BuiltinError("no key constraint")

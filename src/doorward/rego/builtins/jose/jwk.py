@@ -270,15 +270,21 @@ def _symmetric(key: Mapping[Any, Any]) -> bytes:
 
 def _rsa(key: Mapping[Any, Any]) -> Any:
     """The RSA key of a JWK, private if it has `d`; `USELESS` for a public key that no signature can
-    match. BuiltinError for a missing or invalid field, an exponent above `MAX_EXPONENT_BITS`, or
-    numbers of a private key that do not fit each other; LimitError above `MAX_RSA_BITS`, or above
-    `MAX_FACTORED_BITS` for a private key without its factors.
+    match. BuiltinError for a missing or invalid field, a modulus or exponent of 0, an exponent that
+    is even or above `MAX_EXPONENT_BITS`, or numbers of a private key that do not fit each other;
+    LimitError above `MAX_RSA_BITS`, or above `MAX_FACTORED_BITS` for a private key without its
+    factors.
     """
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 
     public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
     if public.e.bit_length() > MAX_EXPONENT_BITS:
         raise BuiltinError("rsa public exponent too large for this platform")
+    for name, number in (("n", public.n), ("e", public.e)):
+        if number == 0:
+            raise BuiltinError(f'missing "{name}" value')
+    if public.e % 2 == 0:
+        raise BuiltinError("invalid rsa public exponent: must be a positive odd integer")
     if public.e == 1 and "d" not in key:
         return USELESS
     if public.n.bit_length() > MAX_RSA_BITS:

@@ -2,23 +2,31 @@
 
 A leaf, intermediates and one root become a chain, or an error says why there is none. Checked are
 signatures (SHA-1 and older are refused), validity at a moment, that issuers may issue, path
-lengths, name constraints, purposes and the name asked for. An extension that is critical and not
-understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf; names and constraints are as
-many as certificates hold, so the caller looks at the clock at each name. Why the chain is not
+lengths, policies, purposes, name constraints and the name asked for. An extension that is critical
+and not understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf; names and constraints are
+as many as certificates hold, so the caller looks at the clock at each name. Why the chain is not
 built by `cryptography.x509.verification` is in docs/design.md, "The repository".
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import field
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from doorward.base.records import mutable, record
-from doorward.rego.builtins.x509.objects import CertificateFields
+from doorward.rego.builtins.x509.certificates import Certificate
+from doorward.rego.builtins.x509.names import (
+    in_domain,
+    in_mailbox,
+    in_range,
+    is_host,
+    read_mailbox,
+    unmapped,
+)
+from doorward.rego.builtins.x509.policies import has_valid_policies
+from doorward.rego.builtins.x509.public_keys import ECDSA, ED25519, RSA
+from doorward.rego.golang import urls
 
 __all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]
 
@@ -27,9 +35,9 @@ SERVER_PURPOSE: Final = 1
 MAX_SIGNATURES: Final = 100
 """The most signatures checked in search of a chain for one leaf; after that it is not verified."""
 
+SECOND: Final = 1_000_000_000
 _CERTIFICATE_SIGNING: Final = 1 << 5
-_WEAK: Final = frozenset({"md5", "sha1"})
-_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?\Z", re.ASCII)
+_LABEL: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class Unverified(Exception):
@@ -38,137 +46,181 @@ class Unverified(Exception):
 
 @record
 class Options:
-    """The requirements on a chain: a host name or IP address ("" for none), the time in seconds
+    """The requirements on a chain: a host name or IP address ("" for none), the time in nanoseconds
     since the epoch, and purposes (Go's numbers) of which one must fit.
     """
 
-    now: int
+    now_ns: int
     name: str = ""
     purposes: tuple[int, ...] = (SERVER_PURPOSE,)
 
 
 def verified_chain(
-    certificates: list[CertificateFields], options: Options, check_deadline: Callable[[], None]
-) -> list[int]:
-    """Return the indices of a chain from the last certificate (the leaf) to the first (the root,
-    which is trusted). Raise Unverified if there is none, or the leaf is not for the name. A leaf
-    that is the root itself is a chain alone, whatever its purposes. `check_deadline` is called for
-    each certificate and name.
+    certificates: Sequence[Certificate], options: Options, check_deadline: Callable[[], None]
+) -> list[Certificate]:
+    """Return a chain from the last certificate (the leaf) to the first (the root, which is
+    trusted). Raise Unverified if there is none, or the leaf is not for the name. A leaf that is the
+    root itself is a chain alone. `check_deadline` is called for each certificate and name.
     """
-    search = _Search(certificates, options, check_deadline)
-    leaf = len(certificates) - 1
-    search.check(leaf, [])
+    root, *intermediates, leaf = certificates
+    search = _Search(root, _without_repetitions(intermediates), options, check_deadline)
+    search.check_validity(leaf)
     if options.name:
-        _check_name(certificates[leaf], options.name)
-    # A leaf that is itself the trusted certificate needs no issuer.
-    if certificates[leaf].raw == certificates[0].raw:
-        return [leaf]
-    for chain in search.chains([leaf]):
-        if _is_for(options.purposes, [certificates[n] for n in chain]):
+        _check_name(leaf, options.name)
+    chains = iter([[leaf]]) if leaf.raw == root.raw else search.chains([leaf])
+    for chain in chains:
+        if (
+            has_valid_policies(chain)
+            and _is_for(options.purposes, chain)
+            and _is_within_constraints(chain, check_deadline)
+        ):
             return chain
     raise Unverified("certificate signed by unknown authority")
 
 
+def _without_repetitions(certificates: Sequence[Certificate]) -> list[Certificate]:
+    return list({certificate.raw: certificate for certificate in certificates}.values())
+
+
 @mutable
 class _Search:
-    """The search for chains. `signatures` counts those checked so far, `loaded` keeps the
-    certificates that cryptography has read.
-    """
+    """The search for chains. `signatures` counts those checked so far."""
 
-    certificates: list[CertificateFields]
+    root: Certificate
+    intermediates: list[Certificate]
     options: Options
     check_deadline: Callable[[], None]
     signatures: int = 0
-    loaded: dict[int, Any] = field(default_factory=dict)
 
-    def chains(self, chain: list[int]) -> Iterable[list[int]]:
+    def chains(self, chain: list[Certificate]) -> Iterator[list[Certificate]]:
         """Yield the chains that continue `chain` to the root and whose certificates and signatures
-        are valid; their purposes are not checked. A certificate occurs once in a chain.
+        are valid; policies, purposes and names are not checked.
         """
-        child = self.certificates[chain[-1]]
-        for parent in range(len(self.certificates) - 1):
-            if parent in chain or self.certificates[parent].subject != child.issuer:
-                continue
-            if any(self.certificates[n].raw == self.certificates[parent].raw for n in chain):
-                continue
-            try:
-                self.check(parent, chain)
-                self.check_signature(chain[-1], parent)
-            except Unverified:
-                continue
-            if parent == 0:
-                yield [*chain, parent]
-            else:
+        child = chain[-1]
+        if self._continues(chain, self.root):
+            yield [*chain, self.root]
+        for parent in _by_key(self.intermediates, child):
+            if self._continues(chain, parent) and parent.basic_constraints and parent.is_ca:
                 yield from self.chains([*chain, parent])
 
-    def check(self, index: int, chain: list[int]) -> None:
-        """Raise Unverified if the certificate is not valid at the time, has a critical extension
-        that is not understood, or may not issue the certificates in `chain` (the root need not be
-        an authority). An empty chain means that it is the leaf. Checks the deadline.
+    def _continues(self, chain: list[Certificate], parent: Certificate) -> bool:
+        """Return True if `parent` has issued the last certificate of `chain`, is valid, and allows
+        a chain of this length. After `MAX_SIGNATURES` signatures each further one counts as wrong.
+        """
+        child = chain[-1]
+        if parent.subject.raw != child.issuer.raw or parent.key.value is None:
+            return False
+        if _is_in(parent, chain):
+            return False
+        self.signatures += 1
+        if self.signatures > MAX_SIGNATURES or not _has_issued(parent, child):
+            return False
+        try:
+            self.check_validity(parent)
+        except Unverified:
+            return False
+        is_limited = parent.basic_constraints and parent.max_path >= 0
+        return not is_limited or len(chain) - 1 <= parent.max_path
+
+    def check_validity(self, certificate: Certificate) -> None:
+        """Raise Unverified if the certificate is not valid at the time, or has a critical extension
+        that is not understood. Checks the deadline.
         """
         self.check_deadline()
-        certificate = self.certificates[index]
         if certificate.unhandled:
             raise Unverified("unhandled critical extension")
-        if not certificate.not_before <= self.options.now <= certificate.not_after:
+        start, end = certificate.not_before.timestamp(), certificate.not_after.timestamp()
+        if not int(start) * SECOND <= self.options.now_ns <= int(end) * SECOND:
             raise Unverified("certificate has expired or is not yet valid")
-        if not chain:
-            return
-        if certificate.has_constraints:
-            for below in chain:
-                _check_constraints(certificate, self.certificates[below], self.check_deadline)
-        if index != 0 and not (certificate.basic_constraints and certificate.is_ca):
-            raise Unverified("certificate is not authorized to sign other certificates")
-        limited = certificate.basic_constraints and certificate.max_path >= 0
-        if limited and len(chain) - 1 > certificate.max_path:
-            raise Unverified("too many intermediates for path length constraint")
-
-    def check_signature(self, child: int, parent: int) -> None:
-        """Raise Unverified unless `parent` may sign certificates and has signed `child`, with a
-        hash other than MD5 and SHA-1; also after more than `MAX_SIGNATURES` checks, which are
-        counted in `signatures`.
-        """
-        # only chains need it
-        from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
-        issuer = self.certificates[parent]
-        # The constraints of a certificate of version 3 say whether it is an authority.
-        may_sign = issuer.is_ca if issuer.basic_constraints else issuer.version < 3
-        if not may_sign:
-            raise Unverified("invalid signature: parent certificate cannot sign this certificate")
-        if issuer.key_usage and not issuer.key_usage & _CERTIFICATE_SIGNING:
-            raise Unverified("invalid signature: parent certificate cannot sign this certificate")
-        self.signatures += 1
-        if self.signatures > MAX_SIGNATURES:
-            raise Unverified(
-                "signature check attempts limit reached while verifying certificate chain"
-            )
-        certificate = self.load(child)
-        try:
-            hash_ = certificate.signature_hash_algorithm
-            if hash_ is not None and hash_.name in _WEAK:
-                raise Unverified("insecure algorithm")
-            certificate.verify_directly_issued_by(self.load(parent))
-        except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError) as error:
-            raise Unverified("invalid signature") from error
-
-    def load(self, index: int) -> Any:
-        """Return cryptography's object of a certificate, read once; Unverified if it cannot be
-        read.
-        """
-        from cryptography import x509  # only chains need it
-        from cryptography.exceptions import UnsupportedAlgorithm
-
-        if index not in self.loaded:
-            try:
-                raw = self.certificates[index].raw
-                self.loaded[index] = x509.load_der_x509_certificate(raw)
-            except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-                raise Unverified("malformed certificate") from error
-        return self.loaded[index]
 
 
-def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
+def _by_key(candidates: Sequence[Certificate], child: Certificate) -> list[Certificate]:
+    """Return candidates in the order in which Go tries them: those with the key that the child
+    names as its issuer's first, then those of which the key is not known, then others.
+    """
+
+    wanted = child.authority_key or b""
+
+    def rank(candidate: Certificate) -> int:
+        own = candidate.subject_key or b""
+        if own == wanted:
+            return 0
+        return 2 if own and wanted else 1
+
+    return sorted(candidates, key=rank)
+
+
+def _is_in(candidate: Certificate, chain: Sequence[Certificate]) -> bool:
+    """Return True if a certificate of the chain has the candidate's subject, key and alternative
+    names: two that sign each other make no endless chain.
+    """
+    names = candidate.alternative_names()
+    for certificate in chain:
+        if (certificate.subject.raw, certificate.key.raw) == (
+            candidate.subject.raw,
+            candidate.key.raw,
+        ):
+            others = certificate.alternative_names()
+            if (names is None) != (others is None):
+                return False
+            if names == others:
+                return True
+    return False
+
+
+def _has_issued(issuer: Certificate, child: Certificate) -> bool:
+    """Return True if `issuer` may sign certificates and has signed `child`."""
+    # The constraints of a certificate of version 3 say whether it is an authority.
+    may_sign = issuer.is_ca if issuer.basic_constraints else issuer.version < 3
+    if not may_sign or (issuer.key_usage and not issuer.key_usage & _CERTIFICATE_SIGNING):
+        return False
+    return _is_signed(issuer, child)
+
+
+_PKCS1: Final = {4: "SHA256", 5: "SHA384", 6: "SHA512"}
+_ECDSA: Final = {10: "SHA256", 11: "SHA384", 12: "SHA512"}
+_PSS: Final = {13: "SHA256", 14: "SHA384", 15: "SHA512"}
+"""The hashes of the signature algorithms that count, by Go's numbers; MD5 and SHA-1 do not."""
+_PURE_ED25519: Final = 16
+
+
+def _is_signed(issuer: Certificate, child: Certificate) -> bool:
+    """Return True if the signature of `child` is that of the issuer's key, by an algorithm that is
+    neither unknown nor insecure.
+    """
+    # only chains need it
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    kind, number = issuer.key.algorithm, child.algorithm
+    name = {RSA: {**_PKCS1, **_PSS}, ECDSA: _ECDSA}.get(kind, {}).get(number)
+    how: tuple[Any, ...] = ()
+    if name is not None:
+        hash_ = getattr(hashes, name)()
+        pss = padding.PSS(padding.MGF1(hash_), padding.PSS.DIGEST_LENGTH)
+        if kind == ECDSA:
+            how = (ec.ECDSA(hash_),)
+        else:
+            how = (pss if number in _PSS else padding.PKCS1v15(), hash_)
+    elif (kind, number) != (ED25519, _PURE_ED25519):
+        return False
+    try:
+        key: Any = load_der_public_key(issuer.key.raw)
+        if kind == RSA and key.key_size < MIN_RSA_BITS:
+            return False
+        key.verify(child.signature, child.signed, *how)
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return False
+    return True
+
+
+MIN_RSA_BITS: Final = 1024
+"""The fewest bits of an RSA key whose signatures count."""
+
+
+def _is_for(purposes: tuple[int, ...], chain: Sequence[Certificate]) -> bool:
     """Return True if all certificates of the chain allow one of `purposes`, the same for all. A
     certificate without extended key usages allows each.
     """
@@ -176,113 +228,126 @@ def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
     if ANY_PURPOSE in left:
         return True
     for certificate in chain:
-        allowed_purposes = certificate.purposes
-        if (
-            allowed_purposes or certificate.unknown_purposes
-        ) and ANY_PURPOSE not in allowed_purposes:
-            left &= set(allowed_purposes)
+        allowed = certificate.purposes
+        if (allowed or certificate.unknown_purposes) and ANY_PURPOSE not in allowed:
+            left &= set(allowed)
     return bool(left)
 
 
-def _check_name(leaf: CertificateFields, name: str) -> None:
+def _check_name(leaf: Certificate, name: str) -> None:
     """Raise Unverified unless the leaf's alternative names include this DNS name or IP address
     (which may be in brackets). The common name does not count.
     """
-    literal = name[1:-1] if name.startswith("[") and name.endswith("]") else name
-    try:
-        address = ip_address(literal)
-    except ValueError:
-        host = name.lower().removesuffix(".")
-        if _HOST.match(name) and any(_matches(pattern.lower(), host) for pattern in leaf.names.dns):
+    is_bracketed = len(name) >= 3 and name[0] == "[" and name[-1] == "]"
+    address = _read_address(name[1:-1] if is_bracketed else name)
+    if address is not None:
+        if any(unmapped(each) == address for each in leaf.names.addresses):
             return
-    else:
-        if address.packed in leaf.names.addresses:
-            return
+    elif any(_matches(pattern, name) for pattern in leaf.names.dns):
+        return
     raise Unverified("certificate is not valid for the name")
 
 
-def _matches(pattern: str, host: str) -> bool:
-    """Return True if a certificate's name covers `host`; `*` as its first label covers exactly one
-    label.
-    """
-    first, dot, rest = pattern.removesuffix(".").partition(".")
-    if first == "*" and dot:
-        label, host_dot, host_rest = host.partition(".")
-        return bool(label) and bool(host_dot) and host_rest == rest
-    return pattern.removesuffix(".") == host
-
-
-def _check_constraints(
-    issuer: CertificateFields, below: CertificateFields, check_deadline: Callable[[], None]
-) -> None:
-    """Raise Unverified if a name of the certificate `below` breaks the issuer's name constraints.
-    `check_deadline` is called for each name, and may raise.
-    """
-    kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
-        (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),
-        (below.names.emails, issuer.permitted.emails, issuer.excluded.emails, _in_mailbox),
-        (below.names.uris, issuer.permitted.uris, issuer.excluded.uris, _in_uri_domain),
-        (below.names.addresses, issuer.permitted.addresses, issuer.excluded.addresses, _in_range),
-    ]
-    for names, permitted, excluded, is_in in kinds:
-        for name in names:
-            # A certificate may hold thousands of names and of constraints: their product is what
-            # costs.
-            check_deadline()
-            if any(is_in(name, constraint) for constraint in excluded):
-                raise Unverified("a name is excluded by a constraint")
-            if permitted and not any(is_in(name, constraint) for constraint in permitted):
-                raise Unverified("a name is not permitted by any constraint")
-
-
-def _in_domain(name: str, constraint: str) -> bool:
-    """Return True if a DNS name is the constraint's domain or below it; with a leading dot only
-    below it. An empty constraint covers all.
-    """
-    name, constraint = name.lower().removesuffix("."), constraint.lower()
-    if not constraint:
-        return True
-    if constraint.startswith("."):
-        return name.endswith(constraint)
-    return name == constraint or name.endswith(f".{constraint}")
-
-
-def _in_mailbox(name: str, constraint: str) -> bool:
-    """Return True if an e-mail address equals the constraint, or is at its host or, if the
-    constraint begins with a dot, below its domain.
-    """
-    if "@" in constraint:
-        return name == constraint
-    return _in_host(name.rpartition("@")[2], constraint)
-
-
-def _in_uri_domain(name: str, constraint: str) -> bool:
-    """Return True if the URI's host is the constraint's or, if the constraint begins with a dot,
-    below its domain; False for an invalid URI.
-    """
+def _read_address(text: str) -> bytes | None:
+    """Return the bytes of an IP address; None for another text, and for one with a zone."""
     try:
-        return _in_host(urlsplit(name).hostname or "", constraint)
+        return None if "%" in text else unmapped(ip_address(text).packed)
     except ValueError:
-        return False
+        return None
 
 
-def _in_host(host: str, constraint: str) -> bool:
-    """Return True if the host equals the constraint, or is below one with a leading dot; an empty
-    one covers all. For e-mail and URIs, where subdomains are not included (RFC 5280, 4.2.1.10).
+def _matches(pattern: str, name: str) -> bool:
+    """Return True if a DNS name of a certificate covers `name`; `*` as its first label covers
+    exactly one label. Other names must be equal.
     """
-    host, constraint = host.lower(), constraint.lower()
-    if not constraint:
-        return True
-    return host.endswith(constraint) if constraint.startswith(".") else host == constraint
+    pattern, name = _lowered(pattern), _lowered(name)
+    host = name.removesuffix(".")
+    if not _is_host_name(host) or not _is_pattern(pattern):
+        return pattern == name and name not in ("", ".")
+    first, *rest = pattern.split(".")
+    label, *others = host.split(".")
+    return rest == others and first in ("*", label)
 
 
-def _in_range(address: bytes, constraint: bytes) -> bool:
-    """Return True if an IP address is in the range: an address of the same version, followed by its
-    mask.
+def _lowered(name: str) -> str:
+    """Return a name with its ASCII letters in lower case."""
+    return "".join([each.lower() if each.isascii() else each for each in name])
+
+
+def _is_pattern(pattern: str) -> bool:
+    """Return True for a host name whose first label may be `*`, beside others."""
+    first, dot, rest = pattern.partition(".")
+    return _is_host_name(rest if first == "*" and dot else pattern)
+
+
+def _is_host_name(name: str) -> bool:
+    """Return True for labels of letters, digits, `-` (not at the beginning) and `_`."""
+    labels = name.split(".")
+    return all(label and label[0] != "-" and _LABEL.issuperset(label) for label in labels)
+
+
+def _is_within_constraints(
+    chain: Sequence[Certificate], check_deadline: Callable[[], None]
+) -> bool:
+    """Return True if the names of each certificate are within the name constraints of those above
+    it. Below any constraint, a name that cannot be read is within none, nor is a URI without a host
+    or with an IP address.
     """
-    half = len(constraint) // 2
-    if len(address) != half:
-        return False
-    mask = constraint[half:]
-    pairs = zip(address, constraint[:half], mask, strict=True)
-    return all(a & m == c & m for a, c, m in pairs)
+    for position, certificate in enumerate(chain):
+        issuers = [issuer for issuer in chain[position + 1 :] if issuer.has_constraints]
+        if certificate.names.is_empty or not issuers:
+            continue
+        names = certificate.names
+        hosts = [_host_of(uri) for uri in names.uris]
+        mailboxes = [read_mailbox(each) for each in names.emails]
+        if None in hosts or None in mailboxes or not all(map(is_host, names.dns)):
+            return False
+        readable_mailboxes = [each for each in mailboxes if each is not None]
+        for issuer in issuers:
+            kinds: list[tuple[Sequence[Any], Sequence[Any], Sequence[Any], _IsIn]] = [
+                (names.addresses, issuer.permitted.addresses, issuer.excluded.addresses, in_range),
+                (names.dns, issuer.permitted.dns, issuer.excluded.dns, in_domain),
+                (hosts, issuer.permitted.uris, issuer.excluded.uris, in_domain),
+                (readable_mailboxes, issuer.permitted.emails, issuer.excluded.emails, in_mailbox),
+            ]
+            for each, permitted, excluded, is_in in kinds:
+                if not _are_allowed(each, permitted, excluded, is_in, check_deadline):
+                    return False
+    return True
+
+
+_IsIn = Callable[..., bool]
+
+
+def _are_allowed(
+    names: Sequence[Any],
+    permitted: Sequence[Any],
+    excluded: Sequence[Any],
+    is_in: _IsIn,
+    check_deadline: Callable[[], None],
+) -> bool:
+    """Return True if no name is excluded, and each is permitted if any constraint permits names of
+    its kind. `check_deadline` is called for each name, and may raise: a certificate may hold
+    thousands of names and of constraints, and their product is what costs.
+    """
+    for name in names:
+        check_deadline()
+        if any(is_in(name, constraint, excluded=True) for constraint in excluded):
+            return False
+        if permitted and not any(
+            is_in(name, constraint, excluded=False) for constraint in permitted
+        ):
+            return False
+    return True
+
+
+def _host_of(uri: str) -> str | None:
+    """Return the host of a URI, without its port; None without a host, for an IP address, and for a
+    port that cannot be read.
+    """
+    host = urls.read_url(uri).host
+    if ":" in host and not host.endswith("]"):
+        host = host.partition(":")[0]
+    if not host or host.startswith("[") or _read_address(host) is not None:
+        return None
+    return host

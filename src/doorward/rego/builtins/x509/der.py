@@ -1,30 +1,42 @@
 """DER, read only: bytes become elements that keep their own bytes.
 
-Lengths must be definite and fit; nothing is decoded that is not asked for. ValueError for what
-is not DER.
+Lengths must be definite, minimal, and fit; nothing is decoded that is not asked for. `Reader` reads
+elements one after the other and each only in its canonical form, as certificates are read.
+ValueError for what is not DER.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Final
+from datetime import datetime, timedelta, timezone
+from typing import Final, TypeAlias
 
 from doorward.base.records import record
 
-__all__ = ["Element", "read", "read_all"]
+__all__ = ["Element", "Oid", "Reader", "read", "read_all"]
+
+Oid: TypeAlias = tuple[int, ...]
+
+BOOLEAN: Final = 0x01
+INTEGER: Final = 0x02
+BIT_STRING: Final = 0x03
+OCTET_STRING: Final = 0x04
+OBJECT_IDENTIFIER: Final = 0x06
+UTC_TIME: Final = 0x17
+GENERALIZED_TIME: Final = 0x18
+SEQUENCE: Final = 0x30
+SET: Final = 0x31
+"""Tags, with the bit of constructed elements."""
 
 
-_OID_BITS: Final = 128
-"""The most bits of one number in an object identifier: those of a UUID. More is a ValueError."""
+OID_BITS: Final = 31
+"""The most bits of one number in an object identifier, but for those of policies."""
 
 
 @record
 class Element:
-    """One DER element: its tag with class and form, its content, and all its bytes. Its methods
-    read the content as one type without a check of the tag; ValueError or IndexError if it is
-    malformed.
-    """
+    """One DER element: its tag with class and form, its content, and all its bytes."""
 
     tag: int
     content: bytes
@@ -34,52 +46,159 @@ class Element:
         """The elements in the content of a constructed element; ValueError if it is not DER."""
         return list(read_all(self.content))
 
-    def integer(self) -> int:
-        return int.from_bytes(self.content, "big", signed=True)
-
-    def oid(self) -> tuple[int, ...]:
+    def oid(self) -> Oid:
         """The numbers of the object identifier in this element: `(2, 5, 4, 3)`. ValueError if it is
-        truncated or a number has more than `_OID_BITS` bits.
+        malformed, or a number has more than 31 bits.
         """
-        numbers: list[int] = []
-        value = 0
-        for octet in self.content:
-            value = value << 7 | octet & 0x7F
-            if value >> _OID_BITS:
-                raise ValueError("DER object identifier is too large")
-            if octet < 0x80:
-                numbers.append(value)
-                value = 0
-        if not numbers or self.content[-1] >= 0x80:
-            raise ValueError("DER object identifier is cut off")
-        first = min(numbers[0] // 40, 2)
-        return (first, numbers[0] - 40 * first, *numbers[1:])
+        numbers = oid_numbers(self.content, OID_BITS)
+        if numbers is None:
+            raise ValueError("malformed object identifier")
+        return numbers
 
-    def bits(self) -> bytes:
-        """The bytes of a bit string, without the first one, which counts unused bits."""
-        return self.content[1:]
 
-    def text(self) -> str:
-        """The text of a string element, in the encoding of its tag, UTF-8 by default;
-        UnicodeDecodeError if it is not in that encoding.
+class Reader:
+    """Reads the elements in some bytes, each with the tag that is expected. Each method raises
+    ValueError, with the message that it is given, if the next element is another or malformed.
+    """
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self._offset = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self._offset >= len(self._octets)
+
+    def peek(self, tag: int) -> bool:
+        """Return True if the next element has this tag."""
+        return not self.is_empty and self._octets[self._offset] == tag
+
+    def any(self, fault: str) -> Element:
+        """Return the next element, whatever its tag."""
+        try:
+            element = _element(self._octets, self._offset)
+        except ValueError:
+            raise ValueError(fault) from None
+        self._offset += len(element.raw)
+        return element
+
+    def element(self, tag: int, fault: str) -> Element:
+        """Return the next element, which must have this tag."""
+        if not self.peek(tag):
+            raise ValueError(fault)
+        return self.any(fault)
+
+    def optional(self, tag: int, fault: str) -> Element | None:
+        """Return the next element if it has this tag; None otherwise."""
+        return self.any(fault) if self.peek(tag) else None
+
+    def inside(self, tag: int, fault: str) -> Reader:
+        """Return a reader of the content of the next element, which must have this tag."""
+        return Reader(self.element(tag, fault).content)
+
+    def integer(self, fault: str, tag: int = INTEGER) -> int:
+        """Return the next integer, which must be written with as few bytes as possible."""
+        content = self.element(tag, fault).content
+        padded = len(content) > 1 and content[0] in (0, 0xFF)
+        if not content or (padded and (content[0] ^ content[1]) < 0x80):
+            raise ValueError(fault)
+        return int.from_bytes(content, "big", signed=True)
+
+    def small_integer(self, fault: str, tag: int = INTEGER) -> int:
+        """Return the next integer, which must be minimal and have at most 64 bits."""
+        number = self.integer(fault, tag)
+        if not -(1 << 63) <= number < 1 << 63:
+            raise ValueError(fault)
+        return number
+
+    def boolean(self, fault: str) -> bool:
+        """Return the next boolean, which must be 0x00 or 0xFF."""
+        content = self.element(BOOLEAN, fault).content
+        if content not in (b"\x00", b"\xff"):
+            raise ValueError(fault)
+        return content == b"\xff"
+
+    def bits(self, fault: str) -> tuple[bytes, int]:
+        """Return the bytes of the next bit string, and how many bits of the last one are unused;
+        these must be 0.
         """
-        if self.tag == 0x1E:
-            return self.content.decode("utf-16-be")
-        if self.tag == 0x1C:
-            return self.content.decode("utf-32-be")
-        if self.tag == 0x14:
-            return self.content.decode("latin-1")
-        return self.content.decode("utf-8")
+        content = self.element(BIT_STRING, fault).content
+        if not content:
+            raise ValueError(fault)
+        unused, octets = content[0], content[1:]
+        if unused > 7 or (unused and (not octets or octets[-1] & ((1 << unused) - 1))):
+            raise ValueError(fault)
+        return octets, unused
 
-    def time(self) -> datetime:
-        """The time, in UTC, in a UTCTime or GeneralizedTime element. Years of two digits are 1950
-        to 2049. ValueError for another form.
+    def oid(self, fault: str) -> Oid:
+        """Return the numbers of the next object identifier, each minimal and of at most 31 bits."""
+        numbers = oid_numbers(self.element(OBJECT_IDENTIFIER, fault).content, OID_BITS)
+        if numbers is None:
+            raise ValueError(fault)
+        return numbers
+
+    def time(self, fault: str) -> datetime:
+        """Return the next time, in its own zone: UTCTime, with seconds or without, or
+        GeneralizedTime. It must be written as it would be again.
         """
-        text = self.content.decode("ascii")
-        if self.tag == 0x17:
-            text = ("19" if text[:2] >= "50" else "20") + text
-        form = "%Y%m%d%H%M%SZ" if len(text) == 15 else "%Y%m%d%H%MZ"
-        return datetime.strptime(text, form).replace(tzinfo=UTC)
+        tag = UTC_TIME if self.peek(UTC_TIME) else GENERALIZED_TIME
+        content = self.element(tag, fault).content
+        moment = _read_time(content, tag)
+        if moment is None:
+            raise ValueError(fault)
+        return moment
+
+
+def oid_numbers(content: bytes, bits: int | None = None) -> Oid | None:
+    """Return the numbers in the content of an object identifier; None if it is empty or cut off, if
+    a number is not minimal, or if one has more than `bits` bits (None: any number of them).
+    """
+    numbers: list[int] = []
+    value, is_first = 0, True
+    for octet in content:
+        if is_first and octet == 0x80:
+            return None
+        value = value << 7 | octet & 0x7F
+        is_first = octet < 0x80
+        if bits is not None and value >> bits:
+            return None
+        if is_first:
+            numbers.append(value)
+            value = 0
+    if not numbers or not is_first:
+        return None
+    first = min(numbers[0] // 40, 2)
+    return (first, numbers[0] - 40 * first, *numbers[1:])
+
+
+_UTC_FORM: Final = re.compile(rb"(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?(Z|[+-]\d\d\d\d)")
+_GENERALIZED_FORM: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(Z|[+-]\d\d\d\d)")
+
+
+def _read_time(content: bytes, tag: int) -> datetime | None:
+    """Return the time in the content of an element; None for another form, a date or time that
+    does not exist, a zone of +0000, or a year that Python does not know.
+    """
+    if tag == UTC_TIME:
+        match = _UTC_FORM.fullmatch(content)
+    else:
+        match = _GENERALIZED_FORM.fullmatch(content)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = [int(part or 0) for part in match.groups()[:6]]
+    if tag == UTC_TIME:
+        year += 2000 if year < 50 else 1900
+    zone = match[7].decode()
+    offset = timedelta()
+    if zone != "Z":
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[3:]))
+        if not offset or int(zone[3:]) > 59 or offset >= timedelta(hours=24):
+            return None
+        offset = -offset if zone[0] == "-" else offset
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
+    except ValueError:
+        return None
 
 
 def read(octets: bytes) -> Element:
@@ -103,7 +222,7 @@ def read_all(octets: bytes) -> Iterator[Element]:
 
 def _element(octets: bytes, start: int) -> Element:
     """Parse the element that begins at `start`. ValueError if it is truncated, has a tag of several
-    bytes, or an indefinite length.
+    bytes, or a length that is indefinite or not minimal.
     """
     if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
         raise ValueError("truncated tag or length")
@@ -113,6 +232,8 @@ def _element(octets: bytes, start: int) -> Element:
         if not 0 < size <= 4 or offset + size > len(octets):
             raise ValueError("truncated tag or length")
         length = int.from_bytes(octets[offset : offset + size], "big")
+        if length < 0x80 or not octets[offset]:
+            raise ValueError("non-minimal length")
         offset += size
     end = offset + length
     if end > len(octets):

@@ -31,27 +31,27 @@ _PURPOSES: Final = (
 )
 
 
-def read_options(fields: Object, now: int) -> Options:
-    """Read the verification options of a policy; `now`, in seconds, holds without `CurrentTime`
-    (which is in nanoseconds). BuiltinError for an unknown or invalid option.
+def read_options(fields: Object, now_ns: int) -> Options:
+    """Read the verification options of a policy; `now_ns`, in nanoseconds, holds without
+    `CurrentTime`. BuiltinError for an unknown or invalid option.
     `MaxConstraintComparisons` is only checked, and empty `KeyUsages` count as none.
     """
-    name, purposes = "", Options(now).purposes
+    name, purposes = "", Options(now_ns).purposes
     for key in sorted_keys(fields):
         value = fields[key]
         if key == "DNSName":
             if not isinstance(value, str):
                 raise BuiltinError("'DNSName' should be a string")
-            name = value
+            name = value.strip('"')
         elif key == "CurrentTime":
-            now = _to_integer("CurrentTime", value) // 1_000_000_000
+            now_ns = _to_integer("CurrentTime", value)
         elif key == "MaxConstraintComparisons":
             _to_integer("MaxConstraintComparisons", value)
         elif key == "KeyUsages":
             purposes = _purposes(value) or purposes
         else:
             raise BuiltinError("invalid key option")
-    return Options(now, name, purposes)
+    return Options(now_ns, name, purposes)
 
 
 def _to_integer(name: str, value: Value) -> int:

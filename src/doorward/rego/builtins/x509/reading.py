@@ -6,11 +6,10 @@ Bounds: `MAX_TEXT` characters, `MAX_CERTIFICATES` certificates.
 from __future__ import annotations
 
 from base64 import b64encode
-from itertools import islice
 from typing import Final
 
 from doorward.rego.builtins.x509 import pem
-from doorward.rego.builtins.x509.der import read_all
+from doorward.rego.builtins.x509.certificates import Certificate, parse_certificates
 from doorward.rego.builtins.x509.objects import certificate_object, request_object
 from doorward.rego.builtins.x509.private_keys import load_private, private_object, public_numbers
 from doorward.rego.errors import BuiltinError, LimitError
@@ -22,11 +21,10 @@ __all__ = [
     "MAX_CERTIFICATES",
     "MAX_TEXT",
     "bounded",
-    "certificate_of",
     "pair_of",
     "pem_blocks",
+    "read_certificates",
     "request_of",
-    "split_certificates",
 ]
 
 MAX_TEXT: Final = 4 * 1024 * 1024
@@ -34,17 +32,6 @@ MAX_CERTIFICATES: Final = 100
 
 Object = dict[Key, Value]
 _BEGIN: Final = "-----BEGIN"
-_MALFORMED: Final = "x509: malformed certificate"
-
-
-def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
-    """The object of a certificate in DER, with the field `URIStrings` only if `uri_strings`;
-    BuiltinError if it is malformed.
-    """
-    try:
-        return certificate_object(octets, uri_strings=uri_strings)
-    except (ValueError, IndexError):
-        raise BuiltinError(_MALFORMED) from None
 
 
 def bounded(text: str) -> str:
@@ -56,35 +43,33 @@ def bounded(text: str) -> str:
     return text
 
 
-def split_certificates(text: str) -> list[bytes]:
-    """The DER of each certificate in a PEM text, in base64 of one, or in base64 of concatenated
-    DER. BuiltinError for a malformed certificate or a block of another kind; LimitError if the text
-    or the number of certificates is too large.
+def read_certificates(text: str) -> list[Certificate]:
+    """The certificates in a PEM text, in base64 of one, or in base64 of concatenated DER.
+    BuiltinError for a malformed certificate or a block of another kind; LimitError if the text or
+    the number of certificates is too large.
     """
     if not bounded(text).startswith(_BEGIN):
         octets = base64.decode(text)
         if not octets.startswith(_BEGIN.encode()):
-            return _split(octets)
+            return _parse(octets)
         text = from_bytes(octets)
     blocks, _ = pem.decode_all(text)
     for block in blocks:
         if block.label != "CERTIFICATE":
             raise BuiltinError(f"PEM block type is '{block.label}', expected CERTIFICATE")
-    return _split(b"".join([block.octets for block in blocks]))
+    return _parse(b"".join([block.octets for block in blocks]))
 
 
-def _split(octets: bytes) -> list[bytes]:
-    """Split concatenated DER certificates and check that each can be read. BuiltinError if one is
-    malformed, LimitError for more than `MAX_CERTIFICATES`.
+def _parse(octets: bytes) -> list[Certificate]:
+    """Read concatenated DER certificates. BuiltinError if one is malformed, LimitError for more
+    than `MAX_CERTIFICATES`.
     """
     try:
-        certificates = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
-    except ValueError:
-        raise BuiltinError(_MALFORMED) from None
+        certificates = parse_certificates(octets, MAX_CERTIFICATES)
+    except ValueError as error:
+        raise BuiltinError(str(error)) from None
     if len(certificates) > MAX_CERTIFICATES:
         raise LimitError(f"text has more than {MAX_CERTIFICATES} certificates")
-    for der in certificates:
-        certificate_of(der, uri_strings=False)
     return certificates
 
 
@@ -101,7 +86,7 @@ def request_of(text: str) -> Object:
         raise BuiltinError("invalid PEM-encoded certificate signing request")
     try:
         return request_object(block.octets if block else octets)
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         raise BuiltinError(f"asn1: structure error: {error}") from None
 
 
@@ -110,10 +95,10 @@ def pair_of(cert: str, pem: str) -> Object:
     BuiltinError if one is missing or malformed, or if the key is not that of the first certificate
     or is of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`.
     """
-    certificates = split_certificates(cert)
+    certificates = read_certificates(cert)
     if not certificates:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
-    leaf = certificate_of(certificates[0], uri_strings=False)
+    leaf = certificate_object(certificates[0], uri_strings=False)
     # As Go's tls.X509KeyPair: `PRIVATE KEY` alone, or as the last words of the label.
     keys = [block for block in pem_blocks(pem) if f" {block.label}".endswith(" PRIVATE KEY")]
     if not keys:
@@ -129,7 +114,7 @@ def pair_of(cert: str, pem: str) -> Object:
     if public != expected:
         raise BuiltinError("tls: private key does not match public key")
     return {
-        "Certificate": [b64encode(octets).decode() for octets in certificates],
+        "Certificate": [b64encode(each.raw).decode() for each in certificates],
         "PrivateKey": private,
         "SupportedSignatureAlgorithms": None,
         "OCSPStaple": None,
