@@ -58,7 +58,7 @@ def test_a_rule_names_the_columns_that_are_masked() -> None:
 
 @pytest.mark.parametrize("mask", [True, None, {"hide": True}, {"replace": {}, "more": 1}])
 def test_what_is_not_a_mask_is_an_error(mask: Any) -> None:
-    with pytest.raises(FilterError, match="or an object with only `replace`"):
+    with pytest.raises(FilterError, match=r"the mask of docs\.salary must be `\{\}`"):
         read_masks({"docs": {"salary": mask}})
 
 

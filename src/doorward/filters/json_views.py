@@ -46,9 +46,7 @@ def plain_literal(text: str) -> str:
     read differently.
     """
     if not _PLAIN.fullmatch(text):
-        message = (
-            "a name or letter with a quote, a backslash or the like cannot be used in a filter"
-        )
+        message = "a filter cannot use a key or letter with a quote, backslash or similar character"
         raise fault(message, JSON)
     return f"'{text}'"
 

@@ -50,7 +50,8 @@ def read_masks(value: Any) -> Masks:
         return Masks({})
     tables: dict[str, frozenset[str]] = {}
     for table, columns in _object(value).items():
-        masked = {name for name, mask in _object(columns).items() if _is_masked(mask)}
+        masks = _object(columns)
+        masked = {name for name in masks if _is_masked(masks[name], f"{table}.{name}")}
         tables[table] = frozenset(masked)
     return Masks(tables)
 
@@ -62,11 +63,11 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _is_masked(mask: Any) -> bool:
-    """Return True if a column's mask replaces its value, False for `{}`; raise FilterError for
+def _is_masked(mask: Any, column: str) -> bool:
+    """Return True if the mask of `column` replaces its value, False for `{}`; raise FilterError for
     others.
     """
     # A misspelled mask would show what it was to hide.
     if not isinstance(mask, dict) or mask.keys() - {"replace"}:
-        raise fault("a mask must be `{}` or an object with only `replace`", MASKS)
+        raise fault(f"the mask of {column} must be `{{}}` or an object with only `replace`", MASKS)
     return bool(mask)
