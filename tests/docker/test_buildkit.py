@@ -90,7 +90,7 @@ REFUSED = [
     ({"outputs": '[{"Type":"local"'}, "body is not one JSON value"),
     ({"securityopt": "seccomp=unconfined"}, "seccomp profile may not be changed"),
     ({"cgroupparent": "/"}, "parent of the control group may not be chosen"),
-    ({"superpower": "1"}, "field unknown to the policy"),
+    ({"superpower": "1"}, "is unknown to the policy"),
 ]
 
 

@@ -153,7 +153,7 @@ ROLES = [
     (
         "alice",
         "run --oom-score-adj -900 img:1 true",
-        "the host must be able to end the container",
+        "the OOM score may not be below 0",
     ),
     ("alice", "run -p 80:80 img:1 true", "host port 80 may not be published"),
     ("alice", "build {folder}/context", "user alice may not image.build"),
@@ -611,7 +611,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","HostConfig":{"SuperPower":true}}',
         JSON,
-        "field unknown to the policy",
+        "field HostConfig.SuperPower is unknown to the policy",
     ),
 ]
 

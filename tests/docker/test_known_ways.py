@@ -266,7 +266,7 @@ UNDONE: list[tuple[str, dict[str, Any], str]] = [
     (
         "new privileges",
         {"SecurityOpt": ["no-new-privileges=false"]},
-        "new privileges may not be given back",
+        "no-new-privileges may not be turned off",
     ),
     (
         "ulimit",

@@ -154,7 +154,7 @@ def test_users_act_on_their_own_things_only(owned: PrivateDaemon) -> None:
     none = ("--network", "none")
     mine = ("--label", f"{LABEL}=alice")
     refused = run("alice", "run", "-d", "--name", "theirs", *none, "img:1", "sleep", "99")
-    assert f"what is created must have the label {LABEL}=alice" in refused
+    assert f"a new object must have the label {LABEL}=alice" in refused
     other = ("--label", f"{LABEL}=bob")
     assert "may not name another user" in run(
         "alice", "create", *none, *mine[:1], other[1], "img:1"
@@ -179,7 +179,7 @@ def test_users_act_on_their_own_things_only(owned: PrivateDaemon) -> None:
         ("volume", "prune", "-f"),
         ("image", "prune", "-f"),
     ):
-        assert "acts on things of everybody" in run("bob", *words), words
+        assert "acts on objects of all users" in run("bob", *words), words
     new = ("run", *none, *other, "-v", "new-volume:/v", "img:1", "true")
     assert "volume new-volume does not exist" in run("bob", *new)
     assert "image img:1 is not yours" in run("bob", "rmi", "img:1")

@@ -118,7 +118,7 @@ def test_name_that_is_the_start_of_another_identifier(asking: PrivateDaemon, rea
     harmless = asking.docker("create", "--name", "shadow", *arguments, user="alice").stdout.strip()
     assert asking.docker("rename", "shadow", reaching[:6], user="alice").returncode == 0
     answer = asking.json("POST", f"/v1.41/containers/{reaching[:6]}/exec", {"Cmd": ["id"]})
-    assert answer.message.endswith(": container cannot be judged")
+    assert answer.message.endswith(": container cannot be judged: the daemon did not describe it")
     # Hexadecimal names that no identifier starts with are like others.
     assert asking.docker("rename", harmless, "f00d", user="alice").returncode == 0
     answer = asking.json("POST", "/v1.41/containers/f00d/exec", {"Cmd": ["id"]})

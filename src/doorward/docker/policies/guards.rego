@@ -116,8 +116,9 @@ objections contains {"rule": "input", "message": message, "line": ""} if {
 	message := sprintf("%s is not known to the policy", [view])
 }
 
-objections contains {"rule": "fields", "message": "field unknown to the policy", "line": ""} if {
+objections contains {"rule": "fields", "message": message, "line": ""} if {
 	count(input.unknown_fields) > 0
+	message := sprintf("field %v is unknown to the policy", [input.unknown_fields[0]])
 }
 
 objections contains {"rule": "query", "message": "a form in the body could replace the query", "line": ""} if {
@@ -300,7 +301,7 @@ mounts_objections contains {"rule": "mounts", "message": message, "line": ""} if
 	message := "host paths are mounted only where the plugin runs with --inspect"
 }
 
-container_objections contains {"rule": "container", "message": "container cannot be judged", "line": ""} if {
+container_objections contains {"rule": "container", "message": "container cannot be judged: the daemon did not describe it", "line": ""} if {
 	input.action in entering
 	input.container.asked == true
 	input.container.known == false
@@ -541,7 +542,7 @@ security_faults contains {"of": of, "rule": "profiles", "message": message, "lin
 	some option in subject.security.options
 	startswith(option, "no-new-privileges")
 	not option in {"no-new-privileges", "no-new-privileges=true"}
-	message := "new privileges may not be given back"
+	message := "no-new-privileges may not be turned off"
 }
 
 security_faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked", "line": ""} if {
@@ -628,11 +629,12 @@ runs_containers if {
 	object.get(task, "Runtime", "") in {"", "container"}
 }
 
-body_objections contains {"rule": "services", "message": "network of a service cannot be judged", "line": ""} if {
+body_objections contains {"rule": "services", "message": message, "line": ""} if {
 	input.action in {"service.create", "service.update"}
 	some name in input.network.identifiers
 	not name in setting("networks", "services")
 	not setting("networks", "services_by_identifier") == true
+	message := sprintf("network %s of a service could be an identifier: use another name", [name])
 }
 
 # builds
@@ -720,7 +722,7 @@ build_objections contains {"rule": "builds", "message": message, "line": line} i
 }
 
 # BuildKit takes no limits.
-build_objections contains {"rule": "builds", "message": "BuildKit does not apply the limits", "line": ""} if {
+build_objections contains {"rule": "builds", "message": "BuildKit does not apply the limits: build with DOCKER_BUILDKIT=0", "line": ""} if {
 	input.build.buildkit == true
 	limited("memory")
 	count({"cpus", "memory"} & object.keys(ceilings)) > 0
@@ -904,7 +906,7 @@ parts := {
 	"pids": {"pids"},
 }
 
-limit_objections contains {"rule": "limits", "message": "a limit must be set as a whole", "line": ""} if {
+limit_objections contains {"rule": "limits", "message": "period and quota of the CPU must be set together", "line": ""} if {
 	input.action == "container.update"
 	input.container.known == false
 	ceilings.cpus
@@ -918,11 +920,11 @@ within(value, ceiling) if {
 	value <= ceiling
 }
 
-resources_objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
+resources_objections contains {"rule": "limits", "message": "the OOM killer may not be disabled", "line": ""} if {
 	input.resources.oom_kill_disable == true
 }
 
-resources_objections contains {"rule": "limits", "message": "the host must be able to end the container", "line": ""} if {
+resources_objections contains {"rule": "limits", "message": "the OOM score may not be below 0", "line": ""} if {
 	input.resources.oom_score_adj < 0
 }
 

@@ -9,7 +9,7 @@ label := "doorward.owner"
 objections contains {"rule": "owners", "message": message, "line": ""} if {
 	input.action in creating
 	not input.User in input.owner.labels
-	message := sprintf("what is created must have the label %s=%s", [label, input.User])
+	message := sprintf("a new object must have the label %s=%s", [label, input.User])
 }
 
 objections contains {"rule": "owners", "message": message, "line": ""} if {
@@ -18,7 +18,7 @@ objections contains {"rule": "owners", "message": message, "line": ""} if {
 	message := sprintf("label %s may not name another user", [label])
 }
 
-objections contains {"rule": "owners", "message": "whose that is is not known: the plugin was started without owners", "line": ""} if {
+objections contains {"rule": "owners", "message": "the owner is unknown: restart the plugin, which was started without owners", "line": ""} if {
 	input.action in (creating | acting)
 	not input.owner.asked == true
 }
@@ -34,12 +34,12 @@ objections contains {"rule": "owners", "message": message, "line": ""} if {
 	some object in input.owner.objects
 	not is_usable(object)
 	object.missing == true
-	message := sprintf("%s %s does not exist: create it with the label", [object.kind, object.name])
+	message := sprintf("%s %s does not exist: create it with the label %s=%s", [object.kind, object.name, label, input.User])
 }
 
 objections contains {"rule": "owners", "message": message, "line": ""} if {
 	not input.action in ((creating | acting) | shared)
-	message := sprintf("%s acts on things of everybody", [input.action])
+	message := sprintf("%s acts on objects of all users", [input.action])
 }
 
 # The daemon answers itself that an object is missing, but for a volume, which it would make, and for
