@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import ssl
 
+import httpx
 import pytest
+from tests.ports import free_port
+from tests.waiting import PATIENCE
 
-from doorward.base.os_errors import describe_os_error, io_message
+from doorward.base.os_errors import describe_os_error, io_message, os_reason
 
 
 @pytest.mark.parametrize(
@@ -28,3 +32,14 @@ def test_a_reason_is_never_empty_and_names_no_file_of_its_own(error: OSError, re
 def test_messages_name_what_was_tried() -> None:
     error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     assert io_message("open", "a.rego", error) == "open a.rego: permission denied"
+
+
+def test_the_reason_of_a_failed_request_is_the_systems() -> None:
+    with pytest.raises(httpx.ConnectError) as refused:
+        httpx.get(f"http://127.0.0.1:{free_port()}", trust_env=False, timeout=PATIENCE)
+    assert os_reason(refused.value) == "connection refused"
+    error = ssl.SSLCertVerificationError(1, "[SSL] verify failed")
+    error.verify_message = "certificate has expired"
+    assert os_reason(error) == "certificate verify failed: certificate has expired"
+    assert os_reason(ssl.SSLError(1, "[SSL] wrong version")) is None
+    assert os_reason(httpx.ConnectError("http://user:secret@host")) is None

@@ -4,7 +4,7 @@ messages therefore have them: `no such file or directory`.
 
 from __future__ import annotations
 
-__all__ = ["describe_os_error", "io_message"]
+__all__ = ["describe_os_error", "io_message", "os_reason"]
 
 
 def describe_os_error(error: OSError) -> str:
@@ -20,3 +20,19 @@ def describe_os_error(error: OSError) -> str:
 def io_message(verb: str, path: str, error: OSError) -> str:
     """Return a message as Go writes it: `open a.rego: no such file or directory`."""
     return f"{verb} {path}: {describe_os_error(error)}"
+
+
+def os_reason(error: BaseException) -> str | None:
+    """Return the reason of the system's error that led to a library's, such as `connection refused`
+    for httpx's ConnectError; None if no error of the system did. It never contains a URL.
+    """
+    below: BaseException | None = error
+    while below is not None:
+        # By their attributes: most that import this module have no use for `ssl`.
+        if message := getattr(below, "verify_message", ""):
+            return f"certificate verify failed: {message}"
+        is_tls = type(below).__module__ == "ssl"
+        if isinstance(below, OSError) and below.strerror and not is_tls:
+            return below.strerror.lower()
+        below = below.__cause__ or below.__context__
+    return None

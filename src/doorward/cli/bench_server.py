@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote
 
+from doorward.base.os_errors import os_reason
 from doorward.bundles.loader import LoadError
 from doorward.rego import Undefined, Value, to_json
 from doorward.rego.shared import Key
@@ -164,7 +165,7 @@ class BenchServer:
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, HTTPException) as error:
-            raise LoadError([f"the server does not answer: {error}"]) from None
+            raise LoadError([f"the server does not answer: {os_reason(error) or error}"]) from None
         answer = _object(text)
         if response.status == 200:
             return answer

@@ -510,6 +510,6 @@ def _permissions(text: str) -> int:
 
 def _fail(message: str) -> int:
     """Log that the server cannot start, print the reason and return exit code 1."""
-    logging.getLogger(__name__).error("Cannot start.")
+    logging.getLogger(__name__).error("Cannot start.", extra={"error": message})
     click.echo(f"error: {message}", err=True)
     return 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import httpx
 
 from doorward import __version__
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_os_error, os_reason
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
@@ -311,7 +311,7 @@ def _reason(error: Exception) -> str:
         return "net/http: timeout awaiting response headers"
     if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
         return "unexpected EOF" if "complete message" in str(error) else "EOF"
-    text = str(error) or type(error).__name__
+    text = os_reason(error) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import httpx
 
+from doorward.base.os_errors import os_reason
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.http_client.decoding import DecodingError, decoded_body
 
@@ -83,8 +84,8 @@ def fetch_document(
             status = answer.status_code
         document = json.loads(body, object_pairs_hook=_unique_names)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, DecodingError) as error:
-        # The class only: the text of an HTTP library's error may contain the URL with credentials.
-        raise DocumentError(type(error).__name__) from None
+        # Not its text: that of an HTTP library's error may contain the URL with credentials.
+        raise DocumentError(os_reason(error) or type(error).__name__) from None
     except (ValueError, RecursionError):
         raise DocumentError(
             "the issuer's answer is not JSON, or an object in it repeats a name", status=status

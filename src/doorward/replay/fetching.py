@@ -10,7 +10,7 @@ from typing import Final
 
 import httpx
 
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_os_error, os_reason
 from doorward.base.urls import split_url
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.replay.reading import ReplayError
@@ -85,7 +85,7 @@ def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, 
                     )
                 file.write(part)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = type(error).__name__
+        reason = os_reason(error) or type(error).__name__
         raise ReplayError(f"{address}: the download failed ({reason})") from None
     except OSError as error:
         reason = describe_os_error(error)

@@ -11,7 +11,7 @@ import time
 from typing import Any, Final, Protocol
 
 from doorward import __version__
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_os_error, os_reason
 from doorward.config.blocks import ConfigError
 from doorward.config.trace_options import TraceOptions
 
@@ -114,7 +114,7 @@ class _HttpSender(_Attempts):
                 response = self._client.send(request, stream=True)
                 response.close()
         except self._errors as error:
-            return str(error) or type(error).__name__, True
+            return os_reason(error) or str(error) or type(error).__name__, True
         if response.is_success:
             return None
         status = response.status_code
