@@ -88,7 +88,7 @@ def test_few_accounts_that_do_one_thing_for_days_are_not_their_role() -> None:
     learned = learned_from([*BASE, *slow])
     assert not any("vault" in rule for rule in rules(learned))
     (questions,) = [each for each in learned.grants if each.proposal == "ask"]
-    assert "done by few of the group, and often" in questions.reasons
+    assert "only few of the group did this, and often" in questions.reasons
 
 
 def test_one_account_and_one_day_are_not_enough() -> None:

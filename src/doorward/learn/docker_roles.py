@@ -89,7 +89,7 @@ def needed_roles(
         if role == "admin":
             reason = "no other role has them"
         elif refused:
-            reason = f"denied {refused} times as well"
+            reason = f"also denied {refused} times"
         reason = f"for {', '.join(actions)}: {reason}"
         yield Need(role, _total(used, actions), ASK, reason)
 

@@ -332,7 +332,7 @@ class _Judge:
         users = len({each.name for each in events})
         reasons = []
         if self._is_below_floor:
-            reasons.append(f"a segment that varies has fewer than {limits.floor} events")
+            reasons.append(f"a varying segment of the path has fewer than {limits.floor} events")
         if total < limits.events:
             reasons.append(f"fewer than {limits.events} events")
         if users < limits.users:
@@ -341,7 +341,7 @@ class _Judge:
             reasons.append("on one day only")
         spread = self._groups.spread(who, len(events), total)
         if spread < limits.spread:
-            reasons.append("done by few of the group, and often")
+            reasons.append("only few of the group did this, and often")
         members = self._groups.matching(who)
         denied = sum([n for subject, n in self._denied.items() if subject in members])
         if denied:

@@ -67,9 +67,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-pdp-in-the-clear": _error(
         "an attacker on the network could answer for the decision point"
     ),
-    "envoy-normalize-path": _error("policy and application would read `..` in two ways"),
-    "envoy-merge-slashes": _error("policy and application would read `//` in two ways"),
-    "envoy-escaped-slashes": _error("policy and application would read `%2F` in two ways"),
+    "envoy-normalize-path": _error("policy and application could read `..` differently"),
+    "envoy-merge-slashes": _error("policy and application could read `//` differently"),
+    "envoy-escaped-slashes": _error("policy and application could read `%2F` differently"),
     "envoy-underscores": _error("many applications take `a_b` and `a-b` for one header"),
     "envoy-upgrade": _error("after an upgrade neither the stream nor its body is decided on"),
     "envoy-connect": _error("traffic in a tunnel that CONNECT opens is not decided on"),
