@@ -26,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import httpx
 
+from doorward.base.os_errors import os_reason
 from doorward.http_client.decoding import DecodingError, decoded
 from doorward.rego.builtins.http_client.message import (
     Certificates,
@@ -326,8 +327,10 @@ def _timeout_error(request: HTTPRequest) -> SendError:
 
 
 def _reason(error: Exception) -> str:
-    """The text of an exception, or its class if it has none, with a lower-case first letter."""
-    text = str(error) or type(error).__name__
+    """Return the reason of the system's error that led to `error`, else its own text, or its class
+    if it has none, with a lower-case first letter.
+    """
+    text = os_reason(error) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
 
