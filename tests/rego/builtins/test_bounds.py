@@ -76,7 +76,7 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("strings.replace_n", [{"": "b" * 40, "q": ""}, LONG], "longer than"),
     ("regex.match", [r"(\pL{100}){10}" * 10, "a"], "too large"),
     ("time.format", [[0, "UTC", LONG]], "longer than"),
-    ("units.parse", ["1e99999"], "exponent too large"),
+    ("units.parse", ["1e99999"], "exponent is too large"),
     ("to_number", ["1" * 5000], "too many digits"),
     ("to_number", ["1e-5000"], "out of range"),
     ("json.unmarshal", ["1e99999"], "out of range"),

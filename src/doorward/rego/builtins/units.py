@@ -99,7 +99,7 @@ def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
     the built-in in these errors.
     """
     if len(text) > MAX_TEXT:
-        raise LimitError(f"{name}: text is longer than {MAX_TEXT} characters")
+        raise LimitError(f"text is longer than {MAX_TEXT} characters")
     if " " in text:
         raise BuiltinError(f"{name}: spaces not allowed in resource strings")
     # An `e` is part of the number only where digits follow: `1e3`, but `1e` and `1ei`.
@@ -121,7 +121,7 @@ def _amount(text: str, name: str, part: str) -> tuple[int, int]:
         raise BuiltinError(f"{name}: could not parse {part} to a number")
     exponent = match["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
-        raise LimitError(f"{name}: exponent too large")
+        raise LimitError("exponent is too large")
     integer, _, rest = text.lower().partition("e")[0].partition(".")
     scale = int(exponent) - len(rest)
     digits = int(integer + rest)
