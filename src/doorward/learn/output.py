@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from doorward.base.counting import counted
 from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.learn.docker import learn_docker
@@ -92,9 +93,8 @@ def make_files(gathered: Gathered, limits: Limits, folder: Path) -> Made:
 def _reasons(gathered: Gathered) -> str:
     """Return how many lines were not used, by reason, as text; `it is empty` if there are none."""
     skipped = gathered.observations.skipped
-    return ", ".join([f"{number:,} {reason}" for reason, number in sorted(skipped.items())]) or (
-        "it is empty"
-    )
+    reasons = [f"{reason} ({counted(n, 'line')})" for reason, n in sorted(skipped.items())]
+    return ", ".join(reasons) or "it is empty"
 
 
 def _read(path: Path) -> str:
