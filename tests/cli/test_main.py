@@ -34,6 +34,10 @@ def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]
         (["nope"], "Error: unknown command 'nope'\nUsage:\n"),
         (["token", "--nope"], "Error: unknown flag: --nope"),
         (["envoy", "bootstrap", "--timeout", "soon"], 'Error: invalid value for "--timeout": '),
+        (
+            ["run", "--workers", "x"],
+            "Error: invalid value for \"--workers\": 'x' is not an integer\nUsage:\n",
+        ),
         (["learn"], "Error: LOG is required\nUsage:\n"),
         (["replay"], "Error: --log is required\nUsage:\n"),
     ],

@@ -228,6 +228,15 @@ def _reason_of(error: OSError | UnicodeError) -> str:
     return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
+_NOUNS: Final = {
+    "integer range": "an integer",
+    "integer": "an integer",
+    "float range": "a number",
+    "float": "a number",
+}
+"""Names of Click's types, and the nouns that its messages have in their place."""
+
+
 def _message_of(error: click.UsageError) -> str:
     """Return the message of a usage error, in OPA's words for an unknown flag or value."""
     if isinstance(error, click.NoSuchOption):
@@ -240,7 +249,10 @@ def _message_of(error: click.UsageError) -> str:
         return f"{names} is required"
     if isinstance(error, click.BadParameter) and error.param is not None:
         names = ", ".join(error.param.opts) or error.param.name
-        return f'invalid value for "{names}": {error.message}'
+        reason = error.message.rstrip(".")
+        for kind, noun in _NOUNS.items():
+            reason = reason.replace(f"not a valid {kind}", f"not {noun}")
+        return f'invalid value for "{names}": {reason}'
     if "No such command" in error.message:
         return "unknown command" + error.message.removeprefix("No such command").rstrip(".")
     return error.format_message()
