@@ -20,8 +20,8 @@ KINDS: Final = {
     "new-allow": "refused before, allowed now",
     "new-deny": "allowed before, refused now",
     "new-error": "answered before, fails now",
-    "changed": "another answer that allows, or refuses, as before",
-    "not-replayable": "needs what the log does not hold",
+    "changed": "still allowed or still refused, with another answer",
+    "not-replayable": "needs data that the log does not contain",
 }
 """The kinds of differences between two answers, with their meanings for reports."""
 

@@ -66,7 +66,7 @@ def _page(tally: Tally, title: str) -> Iterator[str]:
         if len(values) > MOST:
             yield f"<p>and {len(values) - MOST:,} more</p>"
     if tally.missing:
-        yield "<h2>Not replayable, because the log does not hold</h2>"
+        yield "<h2>Not replayable, because the log does not contain</h2>"
         rows = [[f"{number:,}", reason, ""] for reason, number in tally.missing.most_common(MOST)]
         yield _table(["decisions", "what is missing", ""], rows)
     if tally.examples:

@@ -175,7 +175,7 @@ class Recorded:
     def _lacking(self, what: str) -> EvaluationAborted:
         """Set `missing`, and return the error that ends the evaluation, for the caller to raise."""
         self.missing = what
-        return EvaluationAborted(f"the log does not hold {what}")
+        return EvaluationAborted(f"the log does not contain {what}")
 
     def _answer_of(self, name: str) -> Callable[..., Any]:
         """Return a built-in that gives its recorded answers. It aborts the evaluation and sets

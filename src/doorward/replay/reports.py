@@ -52,7 +52,7 @@ def _text(tally: Tally) -> Iterator[str]:
         if len(values) > SHOWN:
             yield f"  {'':>12}  and {len(values) - SHOWN:,} more"
     if tally.missing:
-        yield "\nnot replayable, because the log does not hold:"
+        yield "\nnot replayable, because the log does not contain:"
         for reason, number in tally.missing.most_common(SHOWN):
             yield f"  {number:>12,}  {plain(reason)}"
     if tally.examples:

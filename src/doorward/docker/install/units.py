@@ -516,7 +516,7 @@ class Process:
             other = listener_pid(self.socket)
             # A plugin whose watchdog was killed becomes one itself, and is then the listener.
             if time.monotonic() > until or (other is not None and command_line(other)):
-                who = "a process that is not known" if other is None else f"process {other}"
+                who = "an unknown process" if other is None else f"process {other}"
                 raise DaemonError(
                     f"{self.socket} is still served by {who}, which this installation did not"
                     " start: end it and try again"

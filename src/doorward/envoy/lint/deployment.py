@@ -53,7 +53,7 @@ def _check_pdp(document: Located) -> Iterator[Problem]:
         message = "the HTTP API serves all data: set decision_paths, or hide keys with secrets"
         yield "pdp-data-served", message, document
     if document.get("decision_logs").value is None:
-        yield "pdp-no-decision-log", "there are no decision logs", document
+        yield "pdp-no-decision-log", "decision_logs is not set", document
 
 
 def _check_plugin(plugin: Located) -> Iterator[Problem]:
@@ -63,7 +63,7 @@ def _check_plugin(plugin: Located) -> Iterator[Problem]:
     address = plugin.get("addr")
     # OPA-Envoy's default: the file may configure OPA, where no `addr` means every address.
     if not str(address.value or ":9191").startswith(_LOCAL):
-        yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
+        yield "pdp-exposed", f"other machines can reach `{address.value or ':9191'}`", address
     if (option := plugin.get("dry-run")).value not in _FALSE:
         yield "pdp-dry-run", "dry-run is on", option
     if (option := plugin.get("on-error")).value == "fail-call":
@@ -78,7 +78,7 @@ def _check_processor(plugin: Located) -> Iterator[Problem]:
     """
     address = plugin.get("addr")
     if address.value is not None and not str(address.value).startswith(_LOCAL):
-        yield "pdp-exposed", f"`{address.value}` is open to others", address
+        yield "pdp-exposed", f"other machines can reach `{address.value}`", address
     if (option := plugin.get("dry-run")).value not in _FALSE:
         yield "pdp-dry-run", "dry-run of responses is on", option
     if (option := plugin.get("log-bodies")).value is True:
@@ -190,7 +190,7 @@ def _check_container(each: Located, common: Located, *, is_redirect: bool) -> It
     for word in _words(each):
         name, _, address = word.partition("=")
         if name in {"--addr", "-a"} and address and not address.startswith(_LOCAL):
-            yield "pdp-exposed", f"`{address}` is open to others", each
+            yield "pdp-exposed", f"other machines can reach `{address}`", each
 
 
 def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Problem]:
@@ -269,7 +269,7 @@ def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Itera
     open.
     """
     if "--capture-loopback" not in words:
-        yield "kit-loopback", "loopback is not captured", at
+        yield "kit-loopback", "the redirect lacks --capture-loopback", at
     for position, word in enumerate(words[:-1]):
         if word == "-w":
             for port in words[position + 1].split(","):
@@ -309,7 +309,7 @@ def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
         if each.get("privileged").value is True:
             yield "kit-capabilities", f"`{name}` is privileged", each.get("privileged")
         if each.get("network_mode").value == "host":
-            yield "kit-host-network", f"`{name}` is in the network of the host", each
+            yield "kit-host-network", f"network_mode of `{name}` is host", each
 
 
 def check_unit(file: str, text: str) -> Iterator[Finding]:

@@ -61,7 +61,7 @@ def _check_surroundings(document: Located) -> Iterator[Problem]:
     """
     admin = document.get("admin")
     if admin.value is not None and not _is_local(admin.get("address")):
-        yield "envoy-admin-exposed", "the administration interface is open to others", admin
+        yield "envoy-admin-exposed", "other machines can reach the administration interface", admin
     monitors = document.get("overload_manager", "resource_monitors").items()
     names = {each.get("name").scalar for each in monitors}
     if "envoy.resource_monitors.fixed_heap" not in names:

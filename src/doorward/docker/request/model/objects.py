@@ -111,7 +111,7 @@ def _check_log(log: Mapping[str, Any]) -> _Fault:
     for name, text in (log.get(field) or {}).items():
         pattern = _LOG_OPTIONS.get(name)
         if pattern is not None and text and not pattern.fullmatch(text):
-            return f"{field}.{name}", "of the form that this option has"
+            return f"{field}.{name}", f"a value that matches {pattern.pattern}"
     return None
 
 
