@@ -249,6 +249,8 @@ def compile_clause(conditions: Conditions, dialect: Any) -> None:
         ('lower(input.docs.tenant) == "x"', "columns of texts"),
         ('lower(input.docs.name) < "x"', "cannot be compared by order"),
         ("count(input.docs.folder.docs) > 1", "count can only ask whether there are rows"),
+        ("count(input.docs.name)", "is not a declared relation"),
+        ("not count(input.docs.name)", "is not a declared relation"),
         ('regex.match("a.b", input.docs.name)', "invalid builtin `regex.match`"),
         ('glob.match("*b", [], input.docs.name)', "invalid builtin `glob.match`"),
         ('some d in input.docs.tenant; d == "x"', "is not a declared relation"),

@@ -13,7 +13,7 @@ from doorward.config.configuration import Config
 from doorward.filters import Conditions, FilterError, to_conditions, to_sql
 from doorward.pdp import DecisionPoint, from_modules
 from doorward.pdp.residuals import residual_of_rows
-from doorward.rego import Engine
+from doorward.rego import Engine, EvalError
 from doorward.rest.app import Api
 from doorward.telemetry.health import Health
 from doorward.telemetry.metrics import Metrics
@@ -341,3 +341,64 @@ def test_no_equation_binds_the_whole_input(text: str) -> None:
 )
 def test_only_true_allows_and_not_what_holds_as_a_statement(text: str, nulls: str) -> None:
     assert listed(text, nulls, {"k": 1}) == allowed(text, nulls, {"k": 1})
+
+
+@pytest.mark.parametrize(
+    "unevaluated",
+    [
+        "every x in [1] { f(x) }",
+        "{1 | f(1)}",
+        "[y | y := g(1)] != []",
+        "every x in [1] { g(x) }",
+        "not {1 | f(1)} == set()",
+    ],
+)
+def test_rules_in_bodies_that_stay_as_they_are_may_conflict(unevaluated: str) -> None:
+    """Also where an expression behind them does not hold: a decision fails before it."""
+    policy = f"""package f
+
+f(x) := true if x == 1
+
+f(x) := false if input.doc.b == x
+
+g(_) := y if some y in input.doc.l
+
+r := input.doc.l[_]
+
+include if {{
+	{unevaluated}
+	input == input.never
+}}
+
+include if true
+"""
+    engine = Engine({"f.rego": policy})
+    with pytest.raises(EvalError, match="conflict"):
+        engine.prepare("data.f.include").value({"doc": {"a": 1, "b": 1, "l": [1, 2]}})
+    left = engine.partial("data.f.include", ["input.doc"], {}, only_truth=True)
+    with pytest.raises(FilterError, match="may give different values at once"):
+        to_conditions(left)
+
+
+def test_rules_with_one_value_in_such_bodies_do_not_conflict() -> None:
+    policy = """package f
+
+f(x) if x == 1
+
+f(x) if input.doc.b == x
+
+h(x) := x + 1
+
+v := input.doc.b
+
+include if {
+	every x in [1] { f(x); h(x) == v }
+	input == input.never
+}
+
+include if input.doc.a == 1
+"""
+    engine = Engine({"f.rego": policy})
+    left = engine.partial("data.f.include", ["input.doc"], {}, only_truth=True)
+    assert not left.conflicts
+    assert to_conditions(left)

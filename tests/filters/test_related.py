@@ -241,6 +241,13 @@ def test_numbers_of_single_precision_are_those_that_programs_read(database: Data
         ('"x" in input.docs.comments', "", "rows cannot be compared whole"),
         ("input.docs.comments == []", "", "non-scalar"),
         ("count(input.docs.comments) > 1", "", "count can only ask whether there are rows"),
+        ("count(input.docs.a)", "", "docs.a is not a declared relation"),
+        ("count(input.docs.folder)", "", "is declared as a relation to one row"),
+        (
+            "some c in input.docs.comments\ncount(c.ok)",
+            "",
+            "comments.ok is not a declared relation",
+        ),
         ("input.docs.folder.nothing == 1", "", "folder.nothing is not declared"),
         ("input.docs.zz.name == 1", "", "docs.zz is not a declared relation: eq("),
         (

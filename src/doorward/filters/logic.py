@@ -320,6 +320,7 @@ class _Maker(Generic[T]):
         """
         field = comparison.field
         if field.function == COUNT:
+            self._some(_counted(comparison), rows)  # refuses columns of other kinds
             return self._countable(replace(field, function="", operand=""), rows)
         table = self._table(field.table, rows)
         target = None
@@ -386,11 +387,9 @@ class _Maker(Generic[T]):
                 f"{comparison.text()}",
                 COUNTS,
             )
-        some = Some(
-            field.table, field.column, f"{field.column}#count", True, ((),), text=comparison.text
-        )
         counted = replace(field, function="", operand="")
-        there, is_some = self._countable(counted, rows), self._some(some, rows)
+        there = self._countable(counted, rows)
+        is_some = self._some(_counted(comparison), rows)
         if document := self._json_field(counted, rows):
             is_some = any_of([is_some, JsonType(document, ("characters",))])
         parts: list[Predicate] = [is_some] if rest == {True} else []
@@ -437,6 +436,13 @@ class _Maker(Generic[T]):
         compared = self._compared.get(field.table, self._compared[""])
         compared[replace(field, function="", operand="")] = column.kind
         return field, column
+
+
+def _counted(comparison: Comparison) -> Some:
+    """Return the condition that what a `count(…)` counts has an element."""
+    field = comparison.field
+    name = f"{field.column}#count"
+    return Some(field.table, field.column, name, True, ((),), text=comparison.text)
 
 
 def _member(inside: _Inside, name: str) -> _Inside:

@@ -26,14 +26,17 @@ from doorward.rego.partial.core import (
     inner_terms,
     is_path,
     map_parts,
+    variables,
     with_args,
 )
 from doorward.rego.partial.propagation import Propagation
+from doorward.rego.partial.reached import data_references, reached
 from doorward.rego.partial.state import Bindings, body_of
 from doorward.rego.values import Value, compare, operand_text, to_key
 
 __all__ = [
     "conflicts_of_branches",
+    "conflicts_of_unevaluated",
     "exclude_each_other",
     "find_conflict",
     "is_determined",
@@ -116,6 +119,39 @@ def conflicts_of_branches(rules: Sequence[Rule]) -> list[Conflict]:
     return [Conflict(path_of_rule(rules[0]), rules[0].span, rules[1].span)]
 
 
+def conflicts_of_unevaluated(search: SearchContext, expr: Expr) -> list[Conflict]:
+    """Return the possible conflicts of the rules that an expression with a body inside it may lead
+    to: it is saved as it is, and its rules are not evaluated. Bodies are not compared: rules for
+    one document conflict unless all have the same constant value, and one rule by itself does
+    unless its value is determined. [] also for references that were looked at before.
+    """
+    references = frozenset(data_references(expr))
+    if not references or references in search.compared:
+        return []
+    search.compared.add(references)
+    documents: dict[str, list[Rule]] = {}
+    for each in reached(search.program, expr):
+        if type(each) is Rule and not each.is_set and not each.default:
+            documents.setdefault(path_of_rule(each), []).append(each)
+    conflicts: list[Conflict] = []
+    for path, rules in documents.items():
+        branches = [branch for rule in rules for branch in rule.branches()]
+        if _have_one_value(branches):
+            continue
+        if len(rules) > 1:
+            conflicts.append(Conflict(path, rules[0].span, rules[1].span))
+        elif not all(_is_determined_alone(search, branch) for branch in branches):
+            conflicts.append(Conflict(path, rules[0].span, rules[0].span))
+    return conflicts
+
+
+def _is_determined_alone(search: SearchContext, rule: Rule) -> bool:
+    """Return True if a rule has one value for given operands and keys."""
+    assert rule.value is not None
+    outer = {name for term in (*rule.path[1:], *(rule.args or ())) for name in variables(term)}
+    return is_determined(search, rule.value, rule.body, outer)
+
+
 def _have_one_value(rules: Sequence[Rule]) -> bool:
     """Return True if all rules have the same constant value, or if there are none: a function may
     have nothing but a default.
@@ -160,6 +196,8 @@ def is_determined(
     body = (*body, equation(_VALUE, value))
     simple = Propagation(search.program, {_VALUE.name, *around}, whole=True).apply(body)
     for expr in simple:
+        if _gives(search, expr, _VALUE, single):
+            return True
         if expr.is_equation and _VALUE in expr.args:
             (term,) = [arg for arg in expr.args if arg != _VALUE] or [_VALUE]
             return _is_closed(term, single) or any(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,16 +15,15 @@ from doorward.rego.partial.core import (
     Expr,
     Operator,
     Ref,
-    Rule,
     Term,
     Var,
     With,
     changed,
     expr_terms,
-    inner_terms,
     parts,
 )
 from doorward.rego.partial.functions import arity_of
+from doorward.rego.partial.reached import reached
 from doorward.rego.partial.state import plug
 from doorward.rego.runtime.operations import put_path
 from doorward.rego.values import UNDEFINED
@@ -87,30 +86,9 @@ def functions_for(search: SearchContext, expr: Expr) -> tuple[With, ...]:
 
 def _calls(search: SearchContext, expr: Expr, functions: Container[Operator]) -> bool:
     """Return True if an expression, or a rule that it leads to, calls one of `functions`."""
-    exprs, rules, seen = [expr], list[Rule](), set[int]()
-
-    def read(terms: Iterable[Term]) -> None:
-        """Note the bodies inside terms, and the rules that their references lead to."""
-        for term in inner_terms(terms):
-            if type(term) is Comprehension:
-                exprs.extend(term.body)
-            elif type(term) is Ref and term.parts[0] == DATA:
-                rules.extend(search.program.reachable(term.parts))
-
-    while exprs or rules:
-        while exprs:
-            each = exprs.pop()
-            if each.operator in functions:
-                return True
-            read([*expr_terms(each), *([each.operator] if type(each.operator) is Ref else [])])
-            exprs.extend(() if each.every is None else each.every.body)
-        if rules and id(rule := rules.pop()) not in seen:
-            seen.add(id(rule))
-            for branch in rule.branches():
-                heads = (*branch.path[1:], *(branch.args or ()), branch.key, branch.value)
-                read([term for term in heads if term is not None])
-                exprs += branch.body
-    return False
+    return any(
+        type(each) is Expr and each.operator in functions for each in reached(search.program, expr)
+    )
 
 
 def _save_whole(search: SearchContext, site: Site) -> Solutions:

@@ -20,6 +20,7 @@ from doorward.rego.errors import (
     EvalError,
 )
 from doorward.rego.partial import documents, functions, negation, replacing
+from doorward.rego.partial.conflicts import conflicts_of_unevaluated
 from doorward.rego.partial.context import Conflict, PartialTracer, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
@@ -43,6 +44,7 @@ from doorward.rego.partial.core import (
     object_items,
 )
 from doorward.rego.partial.program import Program, Settings
+from doorward.rego.partial.reached import has_body
 from doorward.rego.partial.settled import Run, Settled, Step
 from doorward.rego.partial.state import (
     Bindings,
@@ -303,6 +305,8 @@ class Search:
         None `expr` is final. EvalError above `settings.max_size`.
         """
         self._take(1)
+        if self.settings.truth and has_body(expr):
+            self.conflicts += conflicts_of_unevaluated(self, expr)
         withs = expr.withs or replacing.kept(self, site)
         if self.replaced.functions_number:
             withs += replacing.functions_for(self, expr)
