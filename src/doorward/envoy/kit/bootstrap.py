@@ -575,14 +575,15 @@ def _to_overload_manager(options: Bootstrap) -> Document:
 
 _HEAD: Final = (
     "# Envoy in front of an application that does no authorization of its own.",
-    "# Made by `doorward envoy bootstrap`, which has an option for what differs between sidecars.",
+    "# Made by `doorward envoy bootstrap`, whose options set what differs between sidecars.",
 )
 
 # Comments by key, or by parent and key where a key is in several places.
 _WHY: Final[Mapping[str, str]] = {
-    "admin": "The administration interface shows and changes everything: this host only.",
+    "admin": "The administration interface shows and changes all settings, so that only this "
+    "host can reach it.",
     "listeners.per_connection_buffer_limit_bytes": (
-        "A slow or greedy client costs this much memory, not more."
+        "The maximum memory that the buffers of one connection take."
     ),
     "normalize_path": (
         "The policy and the application see one spelling of a path: `.` and `..` are resolved, "
@@ -595,10 +596,10 @@ _WHY: Final[Mapping[str, str]] = {
     ),
     "early_header_mutation_extensions": (
         "Headers that name another method, path or user than the one that is decided on are "
-        "taken away before anybody reads them."
+        "removed before any filter reads them."
     ),
-    "strip_trailing_host_dot": "One host has one name.",
-    "max_request_headers_kb": "Limits on size, number and patience.",
+    "strip_trailing_host_dot": "`example.org.` and `example.org` are one host.",
+    "max_request_headers_kb": "Limits on the size and number of headers, and timeouts.",
     "stream_error_on_invalid_http_message": (
         "A message that breaks the protocol ends its connection: what follows is not trusted."
     ),
@@ -606,50 +607,49 @@ _WHY: Final[Mapping[str, str]] = {
         "Many applications take `a_b` and `a-b` for one header; the policy does not."
     ),
     "typed_config.http_protocol_options": (
-        "Content-Length together with Transfer-Encoding is refused: it smuggles requests."
+        "Content-Length together with Transfer-Encoding is refused: it can smuggle requests."
     ),
     "typed_config.http2_protocol_options": (
-        "No CONNECT, and bounds on what one connection may ask for at a time."
+        "No CONNECT, and limits on concurrent streams of one connection."
     ),
     "access_log": (
-        "What Envoy and the policy decided. Queries are left out: they may hold secrets."
+        "A log of what Envoy and the policy decided, without queries, which may contain secrets."
     ),
     "route_config": (
         "There are no upgrade_configs: after an upgrade a stream passes no policy any more."
     ),
-    "request_headers_to_remove": "Nobody behind the policy needs the token.",
+    "request_headers_to_remove": (
+        "Only the policy needs the token: the application does not get it."
+    ),
     "http_filters": "The check is the last filter before the router: nothing changes what it saw.",
-    "message_timeout": "A decision on a response that comes later is an error: nothing passes.",
+    "message_timeout": "If the decision on a response takes longer, the client gets an error.",
     "processing_mode": (
-        "Whole bodies are decided on. A streamed body would have left before the decision, and "
-        "BUFFERED_PARTIAL lets the rest through."
+        "Decisions are on whole bodies: a streamed body would have been sent before the decision, "
+        "and BUFFERED_PARTIAL lets the rest through."
     ),
     "allow_mode_override": (
         "The one mode that the decision point may ask for: a response that the policy lets pass "
         "unread is not buffered."
     ),
-    "response_attributes": "Tells an answer of Envoy itself from one of the application.",
-    "response_mutations": (
-        "A denied HEAD is as empty as any other denial, and says so; Envoy alone leaves the length "
-        "of an answer to HEAD open."
-    ),
+    "response_attributes": "Tells responses of Envoy itself from those of the application.",
+    "response_mutations": ("A denied HEAD gets content-length 0; Envoy alone sends none for HEAD."),
     "failure_mode_allow": (
-        "No answer, a late answer and a broken answer are denials, and so is a disabled filter."
+        "A missing, late or malformed answer denies, and so does a disabled filter."
     ),
     "validate_mutations": "Header changes that are not valid HTTP are refused, not forwarded.",
-    "clear_route_cache": "The route that was decided on is the route that is taken.",
+    "clear_route_cache": "The request takes the route that the policy decided on.",
     "encode_raw_headers": "Policies read `headers`; repeated ones arrive joined by commas.",
     "with_request_body": (
         "The policy sees a body up to this size, as the bytes that came. A longer one is marked as "
         "truncated, and the policy must deny it."
     ),
-    "circuit_breakers": "More than this at a time is refused, not queued.",
+    "circuit_breakers": "More concurrent requests than this are refused, not queued.",
     "envoy.extensions.upstreams.http.v3.HttpProtocolOptions.common_http_protocol_options": (
         "Less than the 5 s after which many servers close an idle connection: a request is never "
         "sent into a closing one."
     ),
     "explicit_http_config.http2_protocol_options": (
-        "A decision point that hangs loses its connection, so that a new one is made."
+        "The connection to a decision point that hangs is closed, and a new one is opened."
     ),
-    "overload_manager": "Envoy sheds load before it runs out of memory.",
+    "overload_manager": "Envoy refuses requests before it runs out of memory.",
 }

@@ -179,10 +179,10 @@ def _to_path(text: str) -> str:
 
 _WHY: Final[Mapping[str, str]] = {
     "services.redirect": (
-        "Holds the network of all the others, redirects in it, and repairs what goes missing. When "
-        "it is not there, they have no network at all."
+        "Owns the network that the other containers share, sets its redirection, and repairs "
+        "missing rules. Without this container the others have no network."
     ),
-    "redirect.cap_add": "Of all that root may do, this alone.",
-    "ports": "Envoy's port and no other, on this host; change 127.0.0.1 to serve others.",
-    "volumes.run": "Where Envoy asks the decision point; the application does not mount it.",
+    "redirect.cap_add": "The only capability that the redirect needs.",
+    "ports": "Only Envoy's port, on this host; change 127.0.0.1 to serve other machines.",
+    "volumes.run": "The folder of the socket, which the application does not mount.",
 }

@@ -217,18 +217,19 @@ class Description:
 
 
 _WHY: Final = {
-    "addr": "A socket that Envoy and the decision point alone can reach.",
-    "envoy_ext_authz_grpc.path": "The decision.",
+    "addr": "A socket that only Envoy and the decision point can reach.",
+    "envoy_ext_authz_grpc.path": "The document that decides on requests.",
     "strict": (
-        "What the policy and the application could read in two ways is answered with 400: "
-        "duplicate keys, truncated bodies, a content type that lies."
+        "Requests that the policy and the application could read differently are answered with "
+        "400: duplicate keys, truncated bodies, a content type that is not the body's."
     ),
-    "enable-performance-metrics": "How long checks take, and why some get no decision.",
+    "enable-performance-metrics": "Metrics of the duration of checks, and of failed decisions.",
     "envoy_ext_proc_grpc": (
-        "Responses: what of them this client may see. One that nobody decided on is an error."
+        "Decides how much of a response the client may see. A response without a decision is an "
+        "error."
     ),
-    "lists": "Lists in bodies, and the rule that says which items stay.",
-    "decision_paths": "All that its HTTP API serves: not the data, nor the secrets in it.",
+    "lists": "Lists in response bodies, each with the rule for the items that stay.",
+    "decision_paths": "The HTTP API serves these documents only, not the data and its secrets.",
     "decision_logs": "Every decision is a line on standard output; `authorization` is masked.",
 }
 

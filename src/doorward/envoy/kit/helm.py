@@ -250,9 +250,9 @@ data:
 """
 
 _WHY: Final[Mapping[str, str]] = {
-    "version": "Of the chart: count it up when anything in it changes.",
+    "version": "The version of the chart: increase it with each change.",
     "policies": "More policies and data by file name; they replace those of the chart.",
-    "secret": "A Secret that is there already; its JSON is data of the policies.",
+    "secret": "An existing Secret, whose JSON is data of the policies.",
     "scrapedFrom": "The namespace of Prometheus.",
     "podAnnotations": "More annotations of the pods.",
 }

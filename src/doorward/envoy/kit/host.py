@@ -33,7 +33,7 @@ def _to_commands(description: Description, places: Places) -> str:
     )
     redirect = shlex.join(["doorward", *description.redirect_arguments(host=True)])
     return f"""\
-# Made by `doorward kit --target host`. In this folder, which belongs to user {user} alone.
+# Made by `doorward kit --target host`. Give this folder to user {user} and run in it:
 
 # 1. As root, before the application starts: port {description.app_port} leads to Envoy.
 {redirect}
@@ -44,7 +44,7 @@ def _to_commands(description: Description, places: Places) -> str:
 # 3. As user {user}:
 envoy --config-path envoy.yaml {shlex.join(ENVOY_ARGUMENTS)}
 
-# Whether every rule is in force, and taking them away:
+# To check the rules, and to remove them:
 {redirect} --verify
 doorward envoy redirect --remove
 """

@@ -346,22 +346,20 @@ def _to_budget(description: Description) -> Document:
 # Comments by key, or by parent and key where a key is in several places.
 _WHY: Final[Mapping[str, str]] = {
     "doorward/configuration": (
-        "Policies are read again when they change; what Envoy and the decision point read at their "
-        "start makes new pods."
+        "Changed policies are loaded again; a change of the files that Envoy and the decision "
+        "point read at their start creates new pods."
     ),
-    "automountServiceAccountToken": "Nobody in here talks to the cluster.",
-    "fsGroup": "The group of Envoy and the decision point: theirs is the folder of the socket.",
+    "automountServiceAccountToken": "No container of the pod uses the API of the cluster.",
+    "fsGroup": "The group of Envoy and the decision point, which owns the folder of the socket.",
     "initContainers": (
-        "The redirect comes first. When it fails, nothing else starts. Probes of the application "
-        "by HTTP would be redirected, too: use `exec`."
+        "The redirect runs first; if it fails, no other container starts. HTTP probes of the "
+        "application would be redirected, too: use `exec`."
     ),
-    "capabilities.add": "Of all that root may do, this alone.",
-    "emptyDir": "Where Envoy asks the decision point; the application does not mount it.",
-    "targetPort": "Envoy's port, so that a pod without its redirect is not open here either.",
-    "policyTypes": (
-        "Only Envoy's port is open to others. (Kubelets reach the health port all the same.)"
-    ),
+    "capabilities.add": "The only capability that the redirect needs.",
+    "emptyDir": "The folder of the socket, which the application does not mount.",
+    "targetPort": "Envoy's port, so that requests reach Envoy even without the redirect.",
+    "policyTypes": ("Others can only reach Envoy's port; kubelets also reach the health port."),
     "maxUnavailable": "Nodes are drained one replica after the other.",
-    "namespaceSelector": "Prometheus, at the port of health and metrics.",
+    "namespaceSelector": "Prometheus may reach the port of health and metrics.",
     "ipFamilyPolicy": "Envoy listens on both families, and both are redirected.",
 }

@@ -48,7 +48,7 @@ def to_files(description: Description) -> dict[str, str]:
         f"doorward-{name}.service": _to_decision_point(description, places),
         f"doorward-{name}-envoy.service": _to_envoy(description),
         f"sysusers.d/doorward-{name}.conf": (
-            "# Envoy's connections pass the redirect, so nobody else may have its id.\n"
+            "# Envoy's connections are not redirected: no other user may have its id.\n"
             f'u doorward-{name} {description.user} "Sidecar of {name}"\n'
         ),
         f"{name}.service.d/doorward.conf": _DROP_IN.format(name=name),
@@ -94,11 +94,11 @@ PartOf=doorward-{name}.target
 [Service]
 Type=exec
 ExecStartPre=/opt/doorward/bin/doorward {arguments}
-# Repairs what others take away, every 10 s. The rules outlive it.
+# Checks and repairs the rules every 10 s. They stay when this service ends.
 ExecStart=/opt/doorward/bin/doorward {arguments} --stay
 Restart=always
 RestartSec=1s
-# Of all that root may do, this alone.
+# The only capability that the redirect needs.
 CapabilityBoundingSet=CAP_NET_ADMIN
 AmbientCapabilities=CAP_NET_ADMIN
 DynamicUser=yes
