@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -428,3 +429,12 @@ def test_only_so_many_wait_for_an_issuer(site: Site, monkeypatch: pytest.MonkeyP
     with pytest.raises(OidcError, match="too many"):
         asyncio.run(site.console._run_at_issuer(lambda: None))
     assert site.ask("GET", "/console/oidc/main").status_code == 502
+
+
+def test_a_console_that_was_not_built_says_so(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doorward.console.pages.STATIC", tmp_path / "none")
+    page = site.ask("GET", "/console/login")
+    assert (page.status_code, "was not built" in page.text) == (503, True)
+    assert site.ask("GET", "/console/static/console.js").status_code == 404

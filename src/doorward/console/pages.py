@@ -91,9 +91,10 @@ def page(*, has_help: bool = False, is_alone: bool = False, status: int = 200) -
 
 
 def static(name: str) -> Response:
-    """Return a file of the page; 404 for an unknown name."""
+    """Return a file of the page; 404 for an unknown name, and if the console was not built."""
     # Only names that are there: nothing of a request becomes part of a path.
-    file = next((each for each in STATIC.iterdir() if each.name == name), None)
+    files = STATIC.iterdir() if STATIC.is_dir() else ()
+    file = next((each for each in files if each.name == name), None)
     if file is None:
         return PlainTextResponse("404 page not found\n", 404, headers())
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
