@@ -39,6 +39,6 @@ def expression(text: str) -> tuple[Program, Expr]:
 def test_what_is_reached(text: str, is_body: bool, rules: int) -> None:
     program, expr = expression(text)
     assert has_body(expr) is is_body
-    found = [each for each in reached(program, expr) if isinstance(each, Rule)]
-    assert len(found) == rules
+    bodies = [each for each in reached(program, expr) if isinstance(each, Rule)]
+    assert len(bodies) == rules
     assert bool(list(data_references(expr))) is bool(rules)
