@@ -188,7 +188,7 @@ def test_a_flood_of_words_of_one_subject_teaches_nothing(monkeypatch: pytest.Mon
     good = [line(f"u{n % 9}", "/papers/list", number=n) for n in range(60)]
     flood = [line("eve", f"/w{n:05}x", number=n) for n in range(500)]
     files = files_of([*flood, *good], NOTHING)
-    assert "asked for so many different paths" in files["learned.md"]
+    assert "requested so many different paths" in files["learned.md"]
     assert "w00001x" not in files["data.json"]
     mixed = [*flood, *good]
     random.Random(1).shuffle(mixed)

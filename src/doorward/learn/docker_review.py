@@ -142,16 +142,16 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
     yield "# What was learned\n"
     yield f"From {counted(calls.events, 'call')}. data.json is for the shipped policies.\n"
     yield (
-        "A value shows that something was used, and not that it is right: somebody who misuses an "
-        "account slowly looks\nlike one who works. Nothing that the shipped data keep closed is "
-        "opened without your decision in review.yaml.\nWhat a user needs is in a role of their "
-        "own; what is spread over all users of a role as chance would spread it\nis in that role, "
-        "and new users with it have it too.\n"
+        "A value shows that it was used, not that this was right: an account that was misused "
+        "during the whole log\nlooks like one in normal use. Settings that the shipped data keep "
+        "closed are only opened by your decision in\nreview.yaml. The values of one user are in a "
+        "role of that user; values that are spread evenly over all users of\na role are in that "
+        "role, which also gives them to new users.\n"
     )
     if calls.without_input:
         yield (
-            f"{counted(calls.without_input, 'call')} had no input in the log (`--audit-input`): of "
-            "those only the action is known.\n"
+            f"{counted(calls.without_input, 'call')} had no input in the log (`--audit-input`): "
+            "for them only the action is known.\n"
         )
     by_title: defaultdict[tuple[bool, str], list[Value]] = defaultdict(list)
     for each in _rows(learned):
@@ -162,7 +162,7 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
         yield from (_line(each) for each in values)
         yield ""
     yield "## Left out\n"
-    yield f"- {counted(calls.unreadable, 'line')} that are not a request"
+    yield f"- {counted(calls.unreadable, 'line')} that are not requests"
     for (user, action), number in sorted(calls.denied.items()):
         yield f"- {code(user)} was denied {code(action)} {counted(number, 'time')}"
     yield "\n## Parameters\n"

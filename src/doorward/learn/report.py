@@ -57,18 +57,18 @@ def _lines(
         f"{counted(len(questions), 'question')} in review.yaml grant nothing.\n"
     )
     yield (
-        "A rule shows that something was done, and not that it is right: somebody who misuses an "
-        "account slowly, for\nas long as the log is, looks like one who works. Rules of few users, "
-        "of a small part of a group, or of\nsomething that a group rarely does come first in "
-        "review.yaml. What happens once a month or once a year may be\nmissing. What was not seen "
-        "is denied.\n"
+        "A rule shows that requests were made, not that they were right: an account that was "
+        "misused during the\nwhole log looks like one in normal use. Rules of few users, of a "
+        "small part of a group, or of requests\nthat a group rarely makes come first in "
+        "review.yaml. Requests that are made once a month or once a year may\nbe missing. "
+        "Requests that were not seen are denied.\n"
     )
     yield from _unseen(learned, observations)
     yield "## Rules\n"
     for row in allowed:
         yield from _rule(row)
     if questions:
-        yield "## Asked, and not granted\n"
+        yield "## Questions, which grant nothing yet\n"
         for row in questions:
             yield from _rule(row)
     yield from _left_out(learned, observations)
@@ -123,23 +123,23 @@ def _generalisations(row: Row) -> Iterator[str]:
     grant = row.grant
     for part in grant.parts:
         if part.kind == "own":
-            yield f"{code(part.text())} must be the subject's own: no other was asked for"
+            yield f"{code(part.text())} must be the subject's own: no other was requested"
         elif part.kind == "type":
             yield f"{code(part.text())} is any value of this type, since many were seen"
         elif part.kind == "prefix":
-            yield f"{code(part.text())} is any number of three digits or more behind these letters"
+            yield f"{code(part.text())} is these letters and any number of three or more digits"
         elif part.kind == "set":
             words = row.words.get(part.value, ())
             yield f"{code(part.text())} is one of {counted(len(words), 'value')} in data.json"
     if grant.who and grant.evidence.users < grant.evidence.members:
         yield (
-            f"allowed to all of {code(who_text(grant.who))}, since those who did it are spread "
-            f"over the group ({grant.evidence.spread:.0%} of what chance would bring)"
+            f"allowed to all of {code(who_text(grant.who))}, since the users who did it are spread "
+            f"over the group ({grant.evidence.spread:.0%} of an even spread)"
         )
     elif not grant.who:
         yield "allowed to every subject, since all groups of the log did it"
     if grant.query:
-        yield f"parameters of the query: {', '.join(map(code, grant.query))}, of any value"
+        yield f"the query may have {', '.join(map(code, grant.query))}, with any value"
     for (where, name), attribute in grant.owned:
         claim = code(".".join(attribute))
         yield f"the field {code(name)} of the {where} must be the subject's {claim}"
@@ -162,13 +162,14 @@ def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
             yield f"  - {code(name)}: {number:,}"
     if learned.rare_values:
         rare = counted(learned.rare_values, "request")
-        yield f"- {rare} with a word of a closed set that few used"
+        yield f"- {rare} with a value that only few users used"
     denied = sum([cell.count for cells in observations.denied.values() for cell in cells.values()])
     if denied:
         yield f"- {counted(denied, 'request')} were denied: no proposed rule allows one of them"
     for subject, number in sorted(observations.searching.items(), key=lambda each: each[0].name):
         yield (
-            f"- {code(subject.name)} asked for so many different paths that it is a search: "
+            f"- {code(subject.name)} requested so many different paths that it counts as a "
+            "search: "
             f"{counted(number, 'request')}"
         )
     yield ""
