@@ -722,3 +722,61 @@ def test_keys_behind_an_unbound_one_leave_no_rule_out(reading: str, conflicts: b
         assert decision.value({"u": {"l": [1, 2]}, "k": [3]}) is True
     left = engine.partial("data.p.allow", ["input.u"], {"k": [3]}, only_truth=True)
     assert bool(left.conflicts) is conflicts
+
+
+def test_a_key_that_another_equation_binds_is_not_lost() -> None:
+    policy = """package p
+
+s contains input
+
+default q := true
+
+q := [1] if input
+
+allow if { some i, _ in q; s[i] }
+"""
+    engine = Engine({"p.rego": policy})
+    left = engine.partial("data.p.allow", ["input.u"], {})
+    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
+    both = engine.with_modules({"p.rego": policy, **support})
+    (query,) = left.query_texts
+    assert engine.prepare("data.p.allow").value({"u": 1}) is UNDEFINED
+    assert both.prepare(query).results({"u": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "r[input.a] if true\n\nr.a[input.u] if true",
+        "r[true][input] if input.u.c\n\nr[input] if input.never",
+    ],
+)
+def test_rules_below_an_object_do_not_make_it_hold_without_a_member(rules: str) -> None:
+    policy = f"package p\n\n{rules}\n\nallow if r[_]\n"
+    engine = Engine({"p.rego": policy})
+    left = engine.partial("data.p.allow", ["input.u"], {})
+    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
+    both = engine.with_modules({"p.rego": policy, **support})
+    assert engine.prepare("data.p.allow").value({}) is UNDEFINED
+    assert not any(both.prepare(text).results({}) for text in left.query_texts)
+
+
+@pytest.mark.parametrize("call", ['g("a", 1)', 'h("a", 1)', 'g("a") == 1', 'g("a", 2)'])
+def test_a_conflict_in_a_function_counts_whatever_its_output_is_compared_with(call: str) -> None:
+    policy = f"""package p
+
+f(x) := "b" if true
+
+f(x) := 3 if true
+
+g(x) := 2 if f(input.u.cs[_])
+
+h(x) := y if {{ y := 2; f(input.u.cs[_]) }}
+
+allow if {call}
+"""
+    engine = Engine({"p.rego": policy})
+    with pytest.raises(EvalError, match="multiple outputs"):
+        engine.prepare("data.p.allow").value({"u": {"cs": [1]}})
+    left = engine.partial("data.p.allow", ["input.u"], {}, only_truth=True)
+    assert [each.path for each in left.conflicts] == ["data.p.f"]

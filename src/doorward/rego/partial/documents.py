@@ -659,7 +659,10 @@ class _Virtual:
         """
         search, walk, node = self.search, self.walk, self.node
         # Rules below an object would become packages, which are there without a member.
-        is_mixed = not node.is_ground and any(rule.is_ground for rule in node.rules)
+        after = self.pos + 1
+        is_mixed = not node.is_ground and any(
+            len(rule.path) > after and type(rule.path[after]) is Constant for rule in node.rules
+        )
         if is_mixed or not search.support.is_open(self.plugged, known_documents(search)):
             document = Ref(self.path)
             yield from search.save_equation(document, walk.result, walk.b1, walk.b2, walk.site)

@@ -280,12 +280,16 @@ class _Function:
         """
         search, site = self.search, self.site
         bindings = search.child()
-        head = list(rule.args or ())
+        operands, head = list(self.args), list(rule.args or ())
         assert rule.value is not None
-        if self.has_result:
+        # A decision asks for a function's value before it compares it, so that a conflict in the
+        # body counts for every output. OPA's residuals compare first, which leaves rules out.
+        is_compared_last = self.has_result and search.settings.truth
+        output = operands.pop() if is_compared_last else None
+        if self.has_result and not is_compared_last:
             head.append(rule.value)
-        for _ in search.unify_all(self.args, head, site.bindings, bindings, site):
-            for _ in search.branch(rule, bindings):
+        for _ in search.unify_all(operands, head, site.bindings, bindings, site):
+            for _ in self._holding(rule, bindings, output):
                 if not self.has_result and search.unknowns.has(rule.value, bindings):
                     answered[0] = True
                     state[0] = rule.value
@@ -301,6 +305,18 @@ class _Function:
                     continue
                 state[0] = result
                 yield
+
+    def _holding(self, rule: Rule, bindings: Bindings, output: Term | None) -> Solutions:
+        """Yield for each solution of a rule's body, and then of `output`, if given, being equal to
+        the rule's value.
+        """
+        search, site = self.search, self.site
+        for _ in search.branch(rule, bindings):
+            if output is None:
+                yield
+            else:
+                assert rule.value is not None
+                yield from search.unify(output, rule.value, site.bindings, bindings, site)
 
     def _support(self) -> Solutions:
         """Add the function to the support, unless it is there, and save a call of it. If the

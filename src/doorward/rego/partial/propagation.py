@@ -121,6 +121,7 @@ class Propagation:
         if unsafe:
             safe |= outputs_of_body(tuple(result), safe, self._program.arity)
             unsafe -= safe
+        unneeded: dict[str, Term] = {}
         for name, value in sorted(removed.items(), reverse=True):
             again = equation(Var(name), value)
             outputs: set[str] = set()
@@ -142,7 +143,16 @@ class Propagation:
                 or (not is_safe_root and not _is_in(value, result))
             ):
                 result.append(again)
+                used.update(expr_variables(again))
                 safe |= outputs or outputs_of(again, safe, self._program.arity)
+            else:
+                unneeded[name] = value
+        # An equation that is needed may read a variable of one that was not, so far.
+        while needed := [name for name in unneeded if name in used]:
+            for name in needed:
+                again = equation(Var(name), unneeded.pop(name))
+                result.append(again)
+                used.update(expr_variables(again))
         if unsafe:
             return body
         if self._whole and not result:
