@@ -276,7 +276,7 @@ def test_databases_without_a_type_are_refused(body: str, reason: str, dialect: A
 
 def test_names_in_documents_are_literals_to_every_driver() -> None:
     message = refusal('input.docs.meta["a\'b"] == "x"', sqlite.dialect())
-    assert "a name or letter with a quote" in message
+    assert "a key or letter with a quote" in message
 
 
 def test_documents_of_json_and_trimmed_texts_are_refused_on_mysql() -> None:
