@@ -285,7 +285,7 @@ def _describe(field: Anything) -> Column:
     if name == "ArrayField" and type(field).__module__.startswith("django."):
         item = _describe(field.base_field)
         if item.kind not in ("boolean", "number", "text", "uuid", "date"):
-            return refused("is an array of what cannot be compared", OWN_TYPE)
+            return refused("is an array whose items cannot be compared", OWN_TYPE)
         return Column("array", item=item)
     if hasattr(field, "from_db_value"):
         # What it stores is not what the program sees.

@@ -302,8 +302,8 @@ def _is_range(value: str) -> bool:
     return _is_address(address)
 
 
-_add("address", "an IP address as it is usually written", _is_address)
-_add("cidr", "a range of IP addresses as it is usually written", _is_range)
+_add("address", "an IP address in its usual spelling", _is_address)
+_add("cidr", "a range of IP addresses in its usual spelling", _is_range)
 _pattern("mac", "a MAC address", re.compile(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}"))
 _pattern("port", "a port or range, with its protocol", re.compile(
     r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:/(?:tcp|udp|sctp))?"
