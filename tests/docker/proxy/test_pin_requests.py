@@ -76,7 +76,7 @@ def test_request_that_cannot_be_read_is_refused(judge: PinJudge, folder: Path, f
     for wrong in values:
         assert judge.why_refused({**whole, field: wrong}) != ""
     del whole[field]
-    assert judge.why_refused(whole) == "its request cannot be read"
+    assert judge.why_refused(whole) == "the request that is stored with the pin cannot be read"
 
 
 def test_what_is_too_long_or_nobodys_is_not_remembered(folder: Path) -> None:
