@@ -161,7 +161,7 @@ def test_process_that_cannot_open_its_audit_log_says_so(tmp_path: Path) -> None:
     assert str(raised.value) == f"the plugin does not start: {missing}: no such file or directory"
 
 
-@pytest.mark.parametrize(("listener", "who"), [(7, "process 7"), (None, "a process")])
+@pytest.mark.parametrize(("listener", "who"), [(7, "process 7"), (None, "an unknown process")])
 def test_other_process_at_the_socket_is_named_if_it_is_known(
     listener: int | None, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
