@@ -172,13 +172,14 @@ coverage: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
-# Two minutes in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
+# Five minutes in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
 fuzz: $(STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet \
 		--no-deps --require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@for fuzzer in differential newest builtins multipart request residuals; do \
+	@for fuzzer in differential newest builtins tokens certificates schemas multipart request \
+		residuals; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)

@@ -1,4 +1,4 @@
-"""Random tokens and certificates: Doorward answers as the engine of OPA 1.20.2 does.
+"""Random tokens, certificates, schemas: Doorward answers as the engine of OPA 1.20.2 does.
 
 The same calls in each run; longer by hand, see fuzz/README.md.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from fuzz import certificates, tokens
+from fuzz import certificates, schemas, tokens
 from fuzz.calls import ask_opa, ask_ours
 from fuzz.opa_engine import OpaEngine
 
@@ -20,7 +20,11 @@ CALLS: Final = 250
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("call_of", [certificates.call_of, tokens.call_of], ids=["x509", "jwt"])
+@pytest.mark.parametrize(
+    "call_of",
+    [certificates.call_of, schemas.call_of, tokens.call_of],
+    ids=["x509", "schemas", "jwt"],
+)
 def test_answers_are_those_of_the_newest_opa(
     call_of: Callable[[str], tuple[str, list[Any]]], opa: OpaEngine
 ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address
 from operator import itemgetter
-from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+from socket import AF_INET, inet_ntop
 from typing import Final, TypeAlias
 
 from doorward.base.records import record
@@ -31,15 +31,13 @@ from doorward.rego.builtins.registry.signature import (
     tuple_,
 )
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted, LimitError
+from doorward.rego.golang.addresses import parse_ip
 from doorward.rego.golang.octets import scrub
 from doorward.rego.values import Key, Value, iterate, make_set
 
 MAX_EXPANDED: Final = 1 << 16
 MAX_MERGED: Final = 10_000
 LOOKUP_SECONDS: Final = 5.0
-
-_MAPPED: Final = 0xFFFF << 32
-"""The first IPv6 address of the range that maps IPv4 addresses."""
 
 
 @record
@@ -57,20 +55,6 @@ class _Network:
         return self.first <= address <= self.last and _is_v4(address) == _is_v4(self.first)
 
 
-def _address(text: str) -> int | None:
-    """The number of an IP address, an IPv4 one mapped into IPv6; None for any other text, and for
-    an address with a zone.
-    """
-    if "/" in text:  # a CIDR, of which an exception would take longer
-        return None
-    try:
-        if ":" not in text:
-            return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
-        return None if "%" in text else int.from_bytes(inet_pton(AF_INET6, text), "big")
-    except (OSError, ValueError):
-        return None
-
-
 # Policies name few networks, often: what is valid is short, and what is not is not kept.
 @lru_cache(maxsize=4096)
 def _network(text: str) -> _Network:
@@ -78,7 +62,7 @@ def _network(text: str) -> _Network:
     invalid. Cached.
     """
     host, slash, length = text.partition("/")
-    address = _address(host) if slash and length.isdecimal() and length.isascii() else None
+    address = parse_ip(host) if slash and length.isdecimal() and length.isascii() else None
     bits = 128 if ":" in host else 32
     # `int` refuses a text of thousands of digits with an error of its own.
     if address is None or len(length) > 9 or int(length) > bits:
@@ -93,7 +77,7 @@ def _network_or_address(text: str) -> _Network:
     """Parse a CIDR, or an address as a network of that one address; BuiltinError for other
     texts.
     """
-    address = _address(text)
+    address = parse_ip(text)
     if address is not None:
         return _Network(address, address, "")
     try:
@@ -128,7 +112,7 @@ def _contains(cidr: str, other: str) -> bool:
     if one is invalid.
     """
     network = _network(cidr)
-    address = _address(other)
+    address = parse_ip(other)
     if address is not None:
         return address in network
     inner = _network_or_address(other)
@@ -345,7 +329,7 @@ def _classful(item: Value) -> _Range:
     """
     if not isinstance(item, str):
         raise BuiltinError("element must be string")
-    address = _address(item)
+    address = parse_ip(item)
     if address is None:
         network = _network(item)
         return network.last, network.first, network.text
@@ -424,6 +408,6 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
         raise halt from None
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
-    addresses = frozenset(_text(n) for n in map(_address, resolved) if n is not None)
+    addresses = frozenset(_text(n) for n in map(parse_ip, resolved) if n is not None)
     context.drawn[key] = addresses
     return addresses

@@ -24,6 +24,7 @@ __all__ = [
     "query_escape",
     "query_unescape",
     "read_url",
+    "resolve",
     "split",
 ]
 
@@ -185,6 +186,52 @@ def read_url(url: str) -> URL:
         raise BuiltinError(f"parse {_show(url)}: {error}") from None
 
 
+def resolve(base: URL, reference: URL) -> URL:
+    """Return the absolute URL that `reference` means in a document with the URL `base`. The
+    fragment of the base does not count.
+    """
+    scheme = reference.scheme or base.scheme
+    if reference.scheme or reference.host or reference.user is not None:
+        return _with_path(replace(reference, scheme=scheme), reference._escaped_path(), "")
+    query, force_query = reference.raw_query, reference.force_query
+    if not (reference.path or query or force_query):
+        query = base.raw_query
+    url = replace(reference, scheme=scheme, raw_query=query)
+    if not reference.path and base.opaque:
+        return replace(url, opaque=base.opaque)
+    url = replace(url, host=base.host, user=base.user)
+    return _with_path(url, base._escaped_path(), reference._escaped_path())
+
+
+def _with_path(url: URL, base: str, path: str) -> URL:
+    """Return the URL with the path `path` seen from the path `base`; both are escaped."""
+    if not path:
+        path = base
+    elif path[0] != "/":
+        path = base[: base.rfind("/") + 1] + path
+    path = _without_dots(path) if path else ""
+    return replace(url, path=path_unescape(path), written_path=path)
+
+
+def _without_dots(path: str) -> str:
+    """Return an absolute path without `.` and `..`, which lead no higher than to the root."""
+    steps: list[str] = []
+    mark = ""  # what is before the next step; also the first one has a slash after a `.`
+    for step in path.split("/"):
+        if step == ".":
+            mark = "/"
+        elif step == "..":
+            removed = steps.pop() if steps else ""
+            mark = "/" if removed.startswith("/") else ""
+        else:
+            steps.append(mark + step)
+            mark = "/"
+    text = "/" + "".join(steps)
+    if step in (".", ".."):
+        text += "/"
+    return text[1:] if text.startswith("//") else text
+
+
 def parse(url: str) -> dict[str, str]:
     """Return the parts of `url` that are not empty, under OPA's names: `scheme`, `hostname`,
     `port`, `path`, `raw_path`, `raw_query`, `fragment`. BuiltinError, in Go's words and without
@@ -277,7 +324,7 @@ def _parse(address: str) -> URL:
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        user, host = _decode_authority(authority)
+        user, host = _decode_authority(authority, scheme.lower())
     elif scheme and rest.startswith("/"):
         parts = replace(parts, omit_host=True)
     return replace(parts, user=user, host=host, path=path_unescape(rest), written_path=rest)
@@ -299,12 +346,12 @@ def _split_scheme(address: str) -> tuple[str, str]:
     return "", address
 
 
-def _decode_authority(authority: str) -> tuple[str | None, str]:
+def _decode_authority(authority: str, scheme: str) -> tuple[str | None, str]:
     """Return the user and password of an authority, `user:password@host:port`, as they are written
     (None without `@`), and host and port with escapes decoded; BuiltinError if a part is invalid.
     """
     user, at, host = authority.rpartition("@")
-    host = _decode_host(host)
+    host = _decode_host(host, scheme)
     if at:
         if not _USERINFO.match(user):
             raise BuiltinError("net/url: invalid userinfo")
@@ -312,9 +359,10 @@ def _decode_authority(authority: str) -> tuple[str | None, str]:
     return (user if at else None), host
 
 
-def _decode_host(host: str) -> str:
+def _decode_host(host: str, scheme: str) -> str:
     """Return host and port with escapes decoded, an IPv6 address still in its brackets;
-    BuiltinError if they are invalid.
+    BuiltinError if they are invalid. For HTTP the first colon is that of the port, for other
+    schemes the last one.
     """
     if "[" in host:
         if not host.startswith("["):
@@ -327,7 +375,8 @@ def _decode_host(host: str) -> str:
         if zone:
             return _host_text(literal) + _zone_text("%25" + name) + _host_text(host[end:])
     elif ":" in host:
-        _check_port(host[host.rfind(":") :])
+        find = host.find if scheme in ("http", "https") else host.rfind
+        _check_port(host[find(":") :])
     return _host_text(host)
 
 

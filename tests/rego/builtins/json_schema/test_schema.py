@@ -141,6 +141,59 @@ def test_a_schema_may_refer_to_itself_where_documents_end() -> None:
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"$id": "#"}, "properties": {"a": {"$ref": "#"}}},
+        {"default": {"id": "%zz"}},
+        {"const": {"id": 1}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "id": 1},
+        {"$ref": "#/items/+1", "items": [{}, {}]},
+        {"$schema": "HTTP://json-schema.org/draft-04/schema#", "const": 1},
+    ],
+    ids=str,
+)
+def test_ids_matter_where_a_schema_has_them(schema: Any) -> None:
+    assert verify(schema) == [True, None]
+
+
+@pytest.mark.parametrize(
+    ("draft", "document", "expected"),
+    [
+        (4, {"exclusiveMinimum": 1}, ["(Root)", "exclusiveMinimum"]),
+        (4, {"maximum": 1, "exclusiveMaximum": True}, []),
+        (4, {"const": 1, "if": 1, "required": []}, ["required"]),
+        (6, {"const": 1, "if": 1, "required": [], "contains": 1}, ["contains"]),
+        (6, {"exclusiveMinimum": True}, ["exclusiveMinimum"]),
+        (7, {"if": 1, "enum": [], "pattern": "("}, ["enum", "if", "pattern"]),
+        (
+            7,
+            {"minLength": -1, "items": {"multipleOf": 0}},
+            ["items", "items.multipleOf", "minLength"],
+        ),
+    ],
+)
+def test_a_reference_may_name_the_schema_of_a_draft(
+    draft: int, document: Value, expected: list[str]
+) -> None:
+    schema: Value = {"$ref": f"http://json-schema.org/draft-0{draft}/schema#"}
+    assert sorted({field for field, _ in findings(document, schema)}) == expected
+
+
+def test_a_part_of_the_schema_of_a_draft_keeps_its_draft() -> None:
+    schema: Value = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "properties": {
+            "a": {"$ref": "http://json-schema.org/draft-07/schema#/properties/multipleOf"}
+        },
+    }
+    assert findings({"a": 0}, schema) == [("a", "number_gt")]
+
+
+def test_a_name_may_be_empty() -> None:
+    assert findings({"": 1}, {"properties": {"": {"type": "string"}}}) == [("", "invalid_type")]
+
+
+@pytest.mark.parametrize(
     ("schema", "expected"),
     [
         ({"$ref": "#/definitions/a~1b", "definitions": {"a/b": False}}, "false"),
@@ -186,6 +239,18 @@ def test_a_reference_reaches_into_its_schema(schema: Any, expected: str) -> None
         ({"$ref": "other.json"}, "Reference /other.json must be canonical"),
         ({"$ref": "http://[a"}, 'parse "http://[a"'),
         ({"items": [{"$id": "a"}, {"$id": "a"}]}, 'Reference already exists: "/a"'),
+        ({"items": [{"$id": "x/../a"}, {"$id": "a"}]}, 'Reference already exists: "/a"'),
+        ({"items": [{"$id": "#"}, {"id": ""}]}, 'Reference already exists: ""'),
+        ({"id": 1}, "Invalid type. Expected: string, given: id"),
+        ({"$id": ["a"]}, "Invalid type. Expected: string, given: $id"),
+        ({"$id": "%zz"}, 'parse "%zz": invalid URL escape "%zz"'),
+        ({"$ref": "%zz"}, 'parse "%zz": invalid URL escape "%zz"'),
+        ({"$schema": "http://["}, 'parse "http://["'),
+        ({"$ref": "#/allOf/-1", "allOf": [{}]}, "Out of bound array[0,1] index '-1'"),
+        ({"$ref": "file:///etc/passwd"}, "other documents are not fetched"),
+        ({"const": Number("1e400")}, "cannot compare the number 1e400: it is too large"),
+        ({"enum": [2**2000]}, "it is too large"),
+        ('"a" null', "invalid JSON string"),
         ({"title": 1}, "Invalid type. Expected: string, given: title"),
         ({"definitions": []}, "Invalid type. Expected: Array Of Schemas, given: definitions"),
         ({"definitions": {"a": 1}}, "Invalid type. Expected: Array Of Schemas, given: definitions"),
@@ -296,27 +361,42 @@ def test_findings_are_bounded(document: Any, schema: Any) -> None:
 @pytest.mark.parametrize(
     ("limit", "shown"),
     [
+        (0, "0"),
         (5, "5"),
         (Number("5.50"), "5.5"),
-        (1234567890, "1234567890"),
-        (12345678901, "1.23456789e+10"),
-        (12345678949, "1.234567895e+10"),
+        (123456, "123456"),
+        (999999, "999999"),
+        (1000000, "1e+06"),
+        (1234567890, "1.23456789e+09"),
+        (12345678949, "1.2345678949e+10"),
         (-(10**12), "-1e+12"),
         (Number("0.00001"), "1e-05"),
         (Number("0.0001"), "0.0001"),
-        (Number("0.12345678901"), "0.123456789"),
+        (Number("0.12345678901"), "0.12345678901"),
+        (Number("0.30000000000000004"), "0.30000000000000004"),
+        (2**63 - 1, "9.223372036854775807e+18"),
+        (Number("1e400"), "1e+400"),
+        (Number("1e-400"), "1e-400"),
+        (Number("1e-4000"), "1e-4000"),
+        (Number("123456789.123456789"), "1.23456789123456789e+08"),
+        (Number("3.0000000000000000000001"), "3.0000000000000000000001"),
+        (2**53 + 1, "9.007199254740993e+15"),
+        (Number("0.99999999999999999999"), "0.99999999999999999999"),
     ],
 )
-def test_limits_are_shown_with_ten_digits(limit: Any, shown: str) -> None:
-    _, actual = match({"a": limit - 1}, {"properties": {"a": {"minimum": limit}}})
+def test_limits_have_the_fewest_digits_that_tell_them_apart(limit: Any, shown: str) -> None:
+    _, actual = match({"a": -(10**13)}, {"properties": {"a": {"minimum": limit}}})
     assert [f["desc"] for f in actual] == [f"Must be greater than or equal to {shown}"]
 
 
 @pytest.mark.parametrize(
     ("document", "schema"),
     [
-        ({"a": 2**53 + 1}, {"properties": {"a": {"enum": [2**53]}}}),
+        ({"a": [2**53, 2**53 + 1]}, {"properties": {"a": {"uniqueItems": True}}}),
         ({"a": [2**53, 2**53 + 1]}, {"properties": {"a": {"contains": {"const": 1}}}}),
+        ({"a": Number("-0")}, {"properties": {"a": {"const": 0}}}),
+        ({}, {"enum": []}),
+        ("1", {"enum": []}),
         (
             {"a": 1},
             {"$schema": "http://json-schema.org/draft-07/schema#", "if": True, "then": False},
@@ -334,7 +414,9 @@ def test_what_does_not_match(document: Any, schema: Any) -> None:
         ({"a": Number("0.3")}, {"properties": {"a": {"multipleOf": Number("0.1")}}}),
         ({"a": 1}, {"properties": {"a": {"type": ["string", "number"]}}}),
         ({}, {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1, "if": False}),
-        ({}, {"anyOf": [], "allOf": [], "oneOf": [], "enum": []}),
+        ({}, {"anyOf": [], "allOf": [], "oneOf": []}),
+        ({"a": 2**53 + 1}, {"properties": {"a": {"enum": [2**53]}}}),
+        ({"a": Number("1e-400")}, {"properties": {"a": {"const": 0}}}),
         ([1, 2], {"additionalItems": False}),
     ],
 )
@@ -355,24 +437,48 @@ def test_of_alternatives_the_nearest_is_told() -> None:
     assert actual[1]["desc"] == "b is required"
 
 
+def test_the_nearest_alternative_has_no_point_for_properties() -> None:
+    schema: Value = {
+        "oneOf": [
+            {"type": "integer"},
+            {"additionalProperties": False, "propertyNames": {"type": "object"}},
+        ]
+    }
+    assert findings({"b": 1}, schema) == [("(Root)", "number_one_of"), ("(Root)", "invalid_type")]
+    _, actual = match({"b": 1}, schema)
+    assert actual[1]["desc"] == "Invalid type. Expected: integer, given: object"
+
+
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
         ("date", "2024-02-29", "2023-02-29"),
         ("date", "2024-01-01", "2024-1-1"),
         ("date-time", "2024-01-01T00:00:00Z", "2024-01-01T25:00:00Z"),
+        ("date-time", "12:00:00", "2024-01-01 00:00:00Z"),
+        ("date-time", "2024-01-01", "2024-01-01T00:00:00"),
+        ("date-time", "2024-01-01T0:00:00,5Z", "2024-01-01t00:00:00z"),
         ("email", "a@b.example", "a b@c"),
+        ("email", "A B <a@b> (c)", "a..b@c"),
+        ("email", '"a b"@[1.2.3.4]', '""@b'),
+        ("email", "A: a@b;", "A: a@b, c@d;"),
         ("hostname", "a-b.example", "-a.example"),
         ("ipv4", "10.0.0.1", "10.0.0.256"),
+        ("ipv4", "::1.2.3.4", "1.2.3.04"),
         ("ipv6", "::1", "fe80::1%eth0"),
         ("json-pointer", "/a~1b/0", "a"),
         ("regex", "^a+$", "("),
         ("relative-json-pointer", "1/a", "/a"),
         ("time", "12:00:00Z", "12:00"),
+        ("time", "1:00:00", "12:00:00z"),
+        ("time", "12:00:00,5", "12:00:00+25:00"),
         ("uri", "https://a.example/b", "a b"),
         ("uri", "x:y", "http://[a"),
         ("uri-reference", "/a?b", "http://["),
+        ("uri-reference", "ftp://a:1:2", "http://a:1:2"),
         ("uri-template", "/a/{b}", "/a/{b"),
+        ("uri-template", "{a{b}}", "{a}{b"),
+        ("uri-template", "a?{b", "\\{a}"),
         ("uuid", "00000000-0000-0000-0000-00000000000A", "0"),
     ],
 )

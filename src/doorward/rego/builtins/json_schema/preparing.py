@@ -8,7 +8,7 @@ from doorward.rego.builtins.json_schema.reader import read_schema
 from doorward.rego.builtins.json_schema.rules import Schema
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.json import marshal, unmarshal
+from doorward.rego.golang.json import is_valid, marshal, unmarshal
 from doorward.rego.values import Value
 
 __all__ = ["prepare_schema", "read_json"]
@@ -20,10 +20,9 @@ def read_json(value: Value) -> Value:
     a number that is too large.
     """
     if isinstance(value, str):
-        try:
-            return unmarshal(value)
-        except BuiltinError:
-            raise BuiltinError("invalid JSON string") from None
+        if not is_valid(value):  # `unmarshal` allows a `null` behind the value
+            raise BuiltinError("invalid JSON string")
+        return unmarshal(value)
     if not isinstance(value, (dict, list)):
         raise BuiltinError("wrong type, expected string or object")
     return value

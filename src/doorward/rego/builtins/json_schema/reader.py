@@ -1,20 +1,23 @@
 """A JSON Schema as text becomes a `Schema`: what is wrong with it is said here, in OPA's words.
 
 Drafts 4, 6 and 7, and without `$schema` all of them at once. References reach only into the schema
-itself, by `$id` or by pointer: nothing is fetched. What a schema says of a value is in
-`rules`; the order of `_KEYWORDS` here decides which of several mistakes is named.
+itself, by `$id` or by pointer, and into the schemas of the drafts: nothing is fetched. What a
+schema says of a value is in `rules`; the order of `_KEYWORDS` here decides which of several
+mistakes is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
-from urllib.parse import unquote, urljoin, urlsplit
 
+from doorward.base.records import replace
 from doorward.rego.builtins.json_schema import rules
+from doorward.rego.builtins.json_schema.metaschemas import DRAFTS, metaschema
 from doorward.rego.builtins.json_schema.rules import KINDS, Schema, canonical, exact_number
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.regexp import matcher
+from doorward.rego.golang.urls import URL, read_url, resolve
 from doorward.rego.numbers import integer_of, number_text
 from doorward.rego.pointers import read_name
 
@@ -22,8 +25,6 @@ __all__ = ["read_schema"]
 
 _HYBRID: Final = 100
 """The draft for a schema that names none: it has every keyword of any draft."""
-
-_DRAFTS: Final = {f"http://json-schema.org/draft-0{n}/schema": n for n in (4, 6, 7)}
 
 _SCHEMA: Final = "Valid Schema"
 _SCHEMAS: Final = "Array Of Schemas"
@@ -41,7 +42,7 @@ def read_schema(document: Any) -> Schema:
 def _draft(document: Any) -> int:
     """The draft that `$schema` names, as a number; `_HYBRID` if it is absent or unknown.
     BuiltinError for a document that is not an object or boolean, or for a `$schema` that is not a
-    string.
+    URL.
     """
     if isinstance(document, bool):
         return _HYBRID
@@ -50,7 +51,7 @@ def _draft(document: Any) -> int:
     named = document.get("$schema", "")
     if not isinstance(named, str):
         raise BuiltinError("$schema must be of type string")
-    return _DRAFTS.get(named.removesuffix("#"), _HYBRID)
+    return DRAFTS.get(str(read_url(named)), _HYBRID)
 
 
 def _invalid_type(expected: str, actual: str) -> BuiltinError:
@@ -63,18 +64,21 @@ class _Reader:
     """
 
     def __init__(self, document: Any) -> None:
-        self.document = document
-        self.known: dict[str, Any] = {"": document}
-        """Documents by the URL in their `$id`."""
+        self.known: dict[str, Any] = {}
+        """Documents by the URL in their id; the whole one by ""."""
+        self.drafts: dict[str, int] = {}
+        """The drafts of documents that are not part of this one, by their URLs."""
         self.referred: dict[str, Schema] = {}
-        self._resolve(document, "")
+        self._resolve(document, URL())
+        self.known[""] = document
 
-    def _resolve(self, node: Any, base: str) -> None:
+    def _resolve(self, node: Any, base: URL) -> None:
         """Make all `$ref` below `node` absolute, in place, and record every schema with an id in
-        `known`. `base` is the URI that they are relative to. BuiltinError if two schemas have one
-        id, or an id or `$ref` is not a URI.
+        `known`. `base` is the URL that they are relative to. BuiltinError if two schemas have one
+        id. An id or `$ref` that is not a URL is left as it is: `fill` refuses it where it means
+        something.
         """
-        waiting: list[tuple[Any, str]] = [(node, base)]
+        waiting: list[tuple[Any, URL]] = [(node, base)]
         while waiting:
             node, base = waiting.pop()
             if isinstance(node, list):
@@ -82,26 +86,29 @@ class _Reader:
             elif isinstance(node, dict):
                 waiting += self._resolve_ids(node, base)
 
-    def _resolve_ids(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
+    def _resolve_ids(self, node: dict[str, Any], base: URL) -> Iterator[tuple[Any, URL]]:
         """Record the node's id and make its `$ref` absolute, in place. Yield its parts with the
-        base URI for each, without `const` and `enum`, which hold values. BuiltinError for an id
-        that another schema has, or an id or `$ref` that is not a URI.
+        base URL for each, without `const` and `enum`, which hold values. BuiltinError for an id
+        that another schema has.
         """
-        name = node.get("id" if "id" in node else "$id")
-        if isinstance(name, str):
-            base = _absolute(base, name)
-            if base in self.known and self.known[base] is not node:
-                raise BuiltinError(f'Reference already exists: "{base}"')
-            self.known[base] = node
-        if isinstance(node.get("$ref"), str):
-            node["$ref"] = _absolute(base, node["$ref"])
+        name = _read_reference(node.get("id" if "id" in node else "$id"))
+        if name is not None:
+            base = resolve(base, name)
+            address = str(base)
+            if address in self.known:
+                raise BuiltinError(f'Reference already exists: "{address}"')
+            self.known[address] = node
+        reference = _read_reference(node.get("$ref"))
+        if reference is not None:
+            node["$ref"] = str(resolve(base, reference))
         # Reversed, since what is yielded goes on a stack: it is taken off in the order of the
         # names.
         for key in sorted(node, reverse=True):
             part = node[key]
-            if key in _NAMED and isinstance(part, dict):
+            if key in _NAMED:
                 # A property may have any name, that of a keyword too.
-                yield from ((inner, base) for _, inner in sorted(part.items(), reverse=True))
+                if isinstance(part, dict):
+                    yield from ((inner, base) for _, inner in sorted(part.items(), reverse=True))
             elif key not in ("const", "enum"):
                 yield part, base
 
@@ -121,6 +128,7 @@ class _Reader:
             return
         if not isinstance(document, dict):
             raise BuiltinError(f"Expected: {_SCHEMA}, given: Invalid JSON")
+        _check_id(document, draft)
         part = _Part(self, document, draft, schema)
         for keyword, (first_draft, read) in _KEYWORDS.items():
             if keyword in document and draft >= first_draft:
@@ -134,7 +142,7 @@ class _Reader:
         compiled, since it may refer to itself. BuiltinError if there is none, or it is not a
         schema.
         """
-        document = self._find(reference)
+        document, draft = self._find(reference, draft)
         if not isinstance(document, (dict, bool)):
             raise BuiltinError(f"{_SCHEMA} must be of type object")
         # Known before it is read: a schema that refers to itself must find this one, not read
@@ -143,52 +151,66 @@ class _Reader:
         self.fill(schema, document, draft)
         return schema
 
-    def _find(self, reference: str) -> Any:
-        """The document at an absolute reference, by id or by pointer. BuiltinError if it is not in
-        this document: nothing is fetched.
+    def _find(self, reference: str, draft: int) -> tuple[Any, int]:
+        """The document at an absolute reference, by id or by pointer, and the draft of what it is
+        in: `draft` for a part of this document. BuiltinError if it is neither in this document nor
+        in the schema of a draft: nothing is fetched.
         """
         if reference in self.known:
-            return self.known[reference]
-        address, _, fragment = reference.partition("#")
+            return self.known[reference], self.drafts.get(reference, draft)
+        url = read_url(reference)
+        address = str(replace(url, fragment="", written_fragment=""))
         if address not in self.known:
-            raise BuiltinError(
-                f"reference `{reference}` cannot be resolved: other documents are not fetched"
-                if urlsplit(address).netloc
-                else f"Reference {reference} must be canonical"
-            )
+            if address not in DRAFTS:
+                raise BuiltinError(
+                    f"reference `{reference}` cannot be resolved: other documents are not fetched"
+                    if url.scheme and (url.host or url.scheme == "file")
+                    else f"Reference {reference} must be canonical"
+                )
+            self._resolve(metaschema(address), url)
+            self.drafts[address] = DRAFTS[address]
         here = self.known[address]
-        for step in unquote(fragment).split("/")[1:] if fragment.startswith("/") else []:
-            here = _step(here, read_name(step))
-        return here
+        for step in url.fragment.split("/")[1:] if url.fragment.startswith("/") else []:
+            here = _step(here, step)
+        return here, self.drafts.get(address, draft)
 
 
-def _absolute(base: str, reference: str) -> str:
-    """`reference` resolved against the URI `base`, without an empty fragment; BuiltinError if it is
-    not a URI.
-    """
+def _read_reference(value: Any) -> URL | None:
+    """The URL in an id or `$ref`; None if it is not a string, or not a URL."""
+    if not isinstance(value, str):
+        return None
     try:
-        if urlsplit(reference).scheme:
-            return reference.removesuffix("#")
-        if reference.startswith("#"):
-            return (base.partition("#")[0] + reference).removesuffix("#")
-        return urljoin(base or "/", reference).removesuffix("#")
-    except ValueError as error:
-        raise BuiltinError(f'parse "{reference}": {error}') from None
+        return read_url(value)
+    except BuiltinError:
+        return None
 
 
-def _step(here: Any, name: str) -> Any:
+def _check_id(document: dict[str, Any], draft: int) -> None:
+    """Check that the id of a schema, under its name in the draft, is a URL; BuiltinError if not."""
+    keyword = "id" if draft == 4 or (draft == _HYBRID and "id" in document) else "$id"
+    if keyword in document:
+        name = document[keyword]
+        if not isinstance(name, str):
+            raise _invalid_type("string", keyword)
+        read_url(name)
+
+
+def _step(here: Any, step: str) -> Any:
     """The child of a document at one step of a JSON pointer; BuiltinError if there is none."""
     if isinstance(here, dict):
+        name = read_name(step)
         if name not in here:
             raise BuiltinError(f"Object has no key '{name}'")
         return here[name]
     if isinstance(here, list):
-        if not (name.isascii() and name.isdecimal()):
-            raise BuiltinError(f"Invalid array index '{name}'")
-        if len(name) > 10 or int(name) >= len(here):
-            raise BuiltinError(f"Out of bound array[0,{len(here)}] index '{name}'")
-        return here[int(name)]
-    raise BuiltinError(f"Invalid token reference '{name}'")
+        digits = step[1:] if step[:1] in ("+", "-") else step
+        if not (digits.isascii() and digits.isdecimal()):
+            raise BuiltinError(f"Invalid array index '{step}'")
+        digits = digits.lstrip("0") or "0"
+        if len(digits) > 10 or int(digits) >= len(here) or (step[0] == "-" and digits != "0"):
+            raise BuiltinError(f"Out of bound array[0,{len(here)}] index '{step}'")
+        return here[int(digits)]
+    raise BuiltinError(f"Invalid token reference '{step}'")
 
 
 class _Part:
@@ -262,6 +284,7 @@ def _reference(part: _Part, keyword: str, value: Any) -> None:
     them are found.
     """
     _require_string(part, keyword, value)
+    read_url(value)
     known = part.reader.referred.get(value)
     # What is beside a reference means nothing; mistakes in it are looked for the second time.
     part.is_referred = known is None
@@ -477,8 +500,8 @@ def _const(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _enum(part: _Part, keyword: str, value: Any) -> None:
-    """Read `enum`; an empty list adds no rule. BuiltinError unless it is a list of different
-    values.
+    """Read `enum`; with an empty list no value matches. BuiltinError unless it is a list of
+    different values.
     """
     if not isinstance(value, list):
         raise BuiltinError("enum must be of an array")
@@ -487,8 +510,7 @@ def _enum(part: _Part, keyword: str, value: Any) -> None:
         if text in texts:
             raise BuiltinError("enum items must be unique")
         texts[text] = None
-    if texts:
-        part.schema.add(keyword, rules.enum(list(texts)))
+    part.schema.add(keyword, rules.enum(list(texts)))
 
 
 def _alternatives(part: _Part, keyword: str, value: Any) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
+from math import inf, isinf
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.json_schema.formats import FORMATS
-from doorward.rego.errors import LimitError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json import marshal
 from doorward.rego.golang.yaml import json_float
 from doorward.rego.numbers import Number, number_text
@@ -139,11 +140,13 @@ characters.
 
 def _field(path: Path) -> str:
     """The path of a value as text, such as `a.0.b`; `(Root)` for the document itself."""
+    if path is None:
+        return "(Root)"
     names: list[str] = []
     while path is not None:
         path, name = path
         names.append(name)
-    return ".".join(reversed(names)) or "(Root)"
+    return ".".join(reversed(names))
 
 
 class Match:
@@ -187,7 +190,7 @@ class Match:
         for phase in _PHASES[kind]:
             for _, rule in schema.rules.get(phase, ()):
                 rule(self, value, path, result)
-            result.points += 1
+            result.points += phase != "properties"
         result.points += 1
 
 
@@ -274,40 +277,102 @@ def exact_number(number: Any) -> int | Fraction:
 
 
 def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, however their numbers are written: `1.0` becomes
-    `1`.
+    """JSON that is the same for values that OPA takes as equal: each number is the nearest double.
+    BuiltinError for a number that is larger than any.
     """
     return marshal(_plain(value))
 
 
 def _plain(value: Any) -> Any:
-    """Copy a value with its numbers in one form: an int if there is no fraction, otherwise the
-    nearest double.
-    """
+    """Copy a value with the nearest double, as Go writes it, in place of each number."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, float):
-        exact = exact_number(value)
-        return exact if type(exact) is int else Number(json_float(float(value)))
-    return value
+    if isinstance(value, bool) or not isinstance(value, _NUMBER):
+        return value
+    if type(value) is int and -_EXACT <= value <= _EXACT:
+        return value
+    try:
+        double = float(value) if type(value) is int else float(number_text(value))
+    except OverflowError:
+        double = inf
+    if isinf(double):
+        raise BuiltinError(f"cannot compare the number {number_text(value)}: it is too large")
+    return Number(json_float(double))
+
+
+_EXACT: Final = 1 << 53
+"""Integers up to this one are doubles, written with all of their digits."""
 
 
 def _show(number: int | Fraction) -> str:
-    """Write a number with at most ten digits, as Go prints the limits of a schema: `1e+10`."""
-    if type(number) is int and -(10**10) < number < 10**10:
-        return str(number)
-    digits = _TEN.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_TEN)
-    if -4 <= digits.adjusted() < 10:
-        return f"{digits:f}"
-    sign, (first, *rest), _ = digits.as_tuple()
-    point = "." + "".join(map(str, rest)) if rest else ""
-    power = digits.adjusted()
-    return f"{'-' * sign}{first}{point}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    """Write a number with the fewest digits that tell it from its neighbours, as Go prints a
+    `big.Float`: `1e+06`, `0.30000000000000004`. Its mantissa has 64 bits, or those of the number.
+    """
+    if not number:
+        return "0"
+    sign = "-" if number < 0 else ""
+    digits, exponent = _shortest(-number if sign else number)
+    if -4 <= exponent < 6:
+        return f"{sign}{Decimal((0, tuple(map(int, digits)), exponent - len(digits) + 1)):f}"
+    point = f".{digits[1:]}" if digits[1:] else ""
+    return f"{sign}{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-_TEN: Final = Context(prec=10, rounding=ROUND_HALF_EVEN, Emin=-(10**6), Emax=10**6)
+def _shortest(number: int | Fraction) -> tuple[str, int]:
+    """Return the digits of a number above 0 as `_show` writes it, and the exponent of the first."""
+    bits = max(64, number.numerator.bit_length(), number.denominator.bit_length())
+    if number.denominator == 1:
+        bits = max(64, number.numerator.bit_length())
+    power = number.numerator.bit_length() - number.denominator.bit_length() - bits
+    scaled = Fraction(number) / Fraction(2) ** power
+    if scaled >= 1 << bits:
+        scaled, power = scaled / 2, power + 1
+    mantissa = round(scaled)
+    if mantissa == 1 << bits:
+        mantissa, power = mantissa >> 1, power + 1
+    # The neighbours are half a unit of the last bit away; they count if that bit is 0.
+    lower, exact, upper = (
+        _decimal(Fraction(2 * mantissa + step) * Fraction(2) ** (power - 1)) for step in (-1, 0, 1)
+    )
+    is_even = mantissa % 2 == 0
+    digits, exponent = exact
+    for index, digit in enumerate(digits):
+        low, high = _digit(lower[0], index), _digit(upper[0], index)
+        may_fall = low != digit or (is_even and index + 1 == len(lower[0]))
+        may_rise = digit != high and (
+            is_even or int(digit) + 1 < int(high) or index + 1 < len(upper[0])
+        )
+        if may_fall or may_rise:
+            kept = digits[: index + 1]
+            rest = digits[index + 1 :]
+            nearest_rises = rest > "5" or (rest == "5" and int(digit) % 2 == 1)
+            if may_rise and (nearest_rises or not may_fall):
+                return _raise(kept, exponent)
+            return kept.rstrip("0"), exponent
+    return digits, exponent
+
+
+def _raise(digits: str, exponent: int) -> tuple[str, int]:
+    """Return digits and exponent of the number with one more in the last digit."""
+    digits = digits.rstrip("9")
+    if not digits:
+        return "1", exponent + 1
+    return f"{digits[:-1]}{int(digits[-1]) + 1}", exponent
+
+
+def _decimal(number: Fraction) -> tuple[str, int]:
+    """Return the digits of a number whose denominator is a power of two, and the exponent of the
+    first one.
+    """
+    shift = number.denominator.bit_length() - 1
+    text = str(Decimal(number.numerator * 5**shift))  # `str` of an int refuses many digits
+    return text.rstrip("0"), len(text) - 1 - shift
+
+
+def _digit(digits: str, index: int) -> str:
+    return digits[index] if index < len(digits) else "0"
 
 
 # The rules. A rule of a phase sees the kinds of values that the phase is for.

@@ -1,0 +1,240 @@
+"""Mail addresses as Go's `net/mail` reads them: RFC 5322 with names, comments and groups.
+
+Only whether a text is one address is decided here; the time is linear in its length.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from doorward.rego.golang.addresses import parse_ip
+
+__all__ = ["is_address"]
+
+_SPECIALS: Final = frozenset('()<>[]:;@\\,"')
+_CHARSETS: Final = frozenset({"utf-8", "iso-8859-1", "us-ascii"})
+_HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF")
+
+
+class _NoAddressError(Exception):
+    """The text is not an address."""
+
+
+def is_address(text: str) -> bool:
+    """Return True if Go reads `text` as exactly one address, such as `a@b.example`, with or without
+    a name and comments, or as a group of one address.
+    """
+    reader = _Reader(text)
+    try:
+        count = reader.addresses(in_group=False)
+        reader.skip_comments()
+    except _NoAddressError:
+        return False
+    return count == 1 and reader.at == len(text)
+
+
+def _is_visible(character: str) -> bool:
+    return "!" <= character <= "~" or character >= "\x80"
+
+
+def _is_atom(character: str) -> bool:
+    return character not in _SPECIALS and _is_visible(character)
+
+
+class _Reader:
+    """Reads one text from left to right; `at` is the index of what is read next."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    @property
+    def next(self) -> str:
+        """The next character; "" at the end."""
+        return self.text[self.at : self.at + 1]
+
+    def take(self, character: str) -> bool:
+        """Skip the next character if it is this one."""
+        if self.next != character:
+            return False
+        self.at += 1
+        return True
+
+    def skip_blanks(self) -> None:
+        while self.next and self.next in " \t":
+            self.at += 1
+
+    def skip_comments(self) -> None:
+        """Skip blanks and comments; _NoAddressError for a comment that is not closed."""
+        self.skip_blanks()
+        while self.take("("):
+            self.comment()
+            self.skip_blanks()
+
+    def comment(self) -> str:
+        """The text of a comment behind its `(`, without escapes; comments may be nested."""
+        depth = 1
+        parts: list[str] = []
+        while depth:
+            if not self.next:
+                raise _NoAddressError
+            if self.next == "\\" and self.at + 1 < len(self.text):
+                self.at += 1
+            else:
+                depth += {"(": 1, ")": -1}.get(self.next, 0)
+            if depth:
+                parts.append(self.next)
+            self.at += 1
+        return "".join(parts)
+
+    def addresses(self, *, in_group: bool) -> int:
+        """Read an address, or outside of a group a group; return how many addresses it has."""
+        self.skip_blanks()
+        if not self.next:
+            raise _NoAddressError
+        start = self.at
+        try:
+            self.mailbox()
+        except _NoAddressError:
+            self.at = start
+        else:
+            self.skip_blanks()
+            if self.take("("):
+                for word in self.comment().replace("\t", " ").split(" "):
+                    if _has_unknown_charset(word):
+                        raise _NoAddressError
+            return 1
+        if self.next != "<":
+            self.phrase()
+        self.skip_blanks()
+        if not in_group and self.take(":"):
+            return self.group()
+        if not self.take("<"):
+            raise _NoAddressError
+        self.mailbox()
+        if not self.take(">"):
+            raise _NoAddressError
+        return 1
+
+    def group(self) -> int:
+        """Read the addresses of a group, up to its `;`; return how many there are."""
+        count = 0
+        self.skip_blanks()
+        if self.take(";"):
+            self.skip_comments()
+            return count
+        while True:
+            count += self.addresses(in_group=True)
+            self.skip_comments()
+            if self.take(";"):
+                self.skip_comments()
+                return count
+            if not self.take(","):
+                raise _NoAddressError
+
+    def mailbox(self) -> None:
+        """Read `local@domain`."""
+        self.skip_blanks()
+        if self.next == '"':
+            if not self.quoted():
+                raise _NoAddressError
+        else:
+            self.dotted()
+        if not self.take("@"):
+            raise _NoAddressError
+        self.skip_blanks()
+        if self.next == "[":
+            self.literal()
+        else:
+            self.dotted()
+
+    def phrase(self) -> None:
+        """Read the words of a name: at least one."""
+        count = 0
+        while True:
+            if count:
+                self.skip_comments()
+            self.skip_blanks()
+            if not self.next:
+                return
+            start = self.at
+            try:
+                if self.next == '"':
+                    self.quoted()
+                else:
+                    if _has_unknown_charset(self.atom()):
+                        raise _NoAddressError
+            except _NoAddressError:
+                if not count:
+                    raise
+                # Go leaves a quoted text where it is, and goes on behind a word.
+                if self.text[start] == '"':
+                    self.at = start
+                return
+            count += 1
+
+    def quoted(self) -> str:
+        """Read a quoted text and return it without its quotes and escapes."""
+        parts: list[str] = []
+        self.at += 1
+        while True:
+            character = self.next
+            if not character:
+                raise _NoAddressError
+            self.at += 1
+            if character == '"':
+                return "".join(parts)
+            if character == "\\":
+                character = self.next
+                self.at += 1
+            if not character or not (_is_visible(character) or character in " \t"):
+                raise _NoAddressError
+            parts.append(character)
+
+    def atom(self) -> str:
+        """Read a word of letters, digits, dots and most signs."""
+        start = self.at
+        while self.next and _is_atom(self.next):
+            self.at += 1
+        if self.at == start:
+            raise _NoAddressError
+        return self.text[start : self.at]
+
+    def dotted(self) -> None:
+        """Read words with dots between them."""
+        if not all(self.atom().split(".")):
+            raise _NoAddressError
+
+    def literal(self) -> None:
+        """Read a domain that is an IP address in brackets."""
+        end = self.text.find("]", self.at)
+        content = self.text[self.at + 1 : end] if end >= 0 else ""
+        if parse_ip(content) is None:
+            raise _NoAddressError
+        self.at = end + 1
+
+
+def _has_unknown_charset(word: str) -> bool:
+    """Return True for an encoded word, `=?charset?q?text?=`, in a charset that Go cannot read."""
+    if len(word) < 8 or not (word.startswith("=?") and word.endswith("?=")):
+        return False
+    parts = word[2:-2].split("?")
+    if len(parts) != 3 or not parts[0] or parts[0].lower() in _CHARSETS:
+        return False
+    encoding = parts[1].lower()
+    if encoding == "b":
+        try:
+            base64.b64decode(parts[2].replace("\r", "").replace("\n", ""), validate=True)
+        except ValueError:
+            return False
+        return True
+    return encoding == "q" and _is_quoted_printable(parts[2])
+
+
+def _is_quoted_printable(text: str) -> bool:
+    """Return True for printable ASCII in which each `=` has two hexadecimal digits."""
+    others = text.split("=")[1:]
+    if not all(" " <= character <= "~" or character in "\r\n\t" for character in text):
+        return False
+    return all(len(each) >= 2 and set(each[:2]) <= _HEXADECIMAL for each in others)
