@@ -344,6 +344,7 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         "yaml.marshal(input)",
         lambda: [{"a": n} for n in range(50_000)],
     ),
+    "a string that YAML folds": ("yaml.marshal(input)", lambda: "a\x85" * 100_000),
     "Rego": (
         'rego.parse_module("a.rego", input)',
         lambda: "package a\n" + "".join(f"p{n} if input.x == {n}\n" for n in range(20_000)),

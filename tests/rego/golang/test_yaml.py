@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 
 import pytest
@@ -25,7 +25,7 @@ unmarshal = partial(invoke, "yaml.unmarshal")
         ("a: !!str 1\nb: !!float 1\nc: !!int '0x10'", '{"a":"1","b":1,"c":16}'),
         ("- -0x10\n- 0b11\n- -0o7\n- +5\n- 09", "[-16,3,-7,5,9]"),
         ("- 1_0\n- .5\n- 5.\n- 1e2\n- 1e-7\n- 1e21", "[10,0.5,5,100,1e-7,1e+21]"),
-        ("9223372036854775808: 1\n1e6: 2\n0.1: 3", '{"0.1":3,"1e+06":2,"9223372036854775808":1}'),
+        ("9223372036854775807: 1\n1e6: 2\n0.1: 3", '{"0.1":3,"1e+06":2,"9223372036854775807":1}'),
         ("a: &a [1, *b]\n", None),
         ("&a [*a]", None),
         ("a: !!int x", None),
@@ -48,6 +48,24 @@ unmarshal = partial(invoke, "yaml.unmarshal")
         ("é: a # c\nb: c#d", '{"b":"c#d","é":"a"}'),
         ("é: a\n---\nb", '{"é":"a"}'),
         ("é\r\nb\n\x85b", '"é b\\nb"'),
+        ("9223372036854775808: 1", None),
+        ("1.17549435e-38: 1\n5e-324: 2", '{"0":2,"1.1754944e-38":1}'),
+        ("+9223372036854775807: 1", '{"9223372036854775807":1}'),
+        ("+18446744073709551615", "18446744073709552000"),
+        ("- 0b-1\n- 0b+1\n- -0b-1\n- 0B-1", '[-1,1,"-0b-1","0B-1"]'),
+        ("0b-1" + "0" * 70, '"0b-1' + "0" * 70 + '"'),
+        ("- .5_1\n- ._5\n- .5_\n- .1e1_0", '[0.51,"._5",".5_",1000000000]'),
+        ("!!float 18446744073709551615", None),
+        ("!!timestamp 2001-01-01", '"2001-01-01"'),
+        ("!!timestamp 2001-13-01", None),
+        ("!!binary 'eA\n\n  =='", '"x"'),
+        ("!!binary /w==", '"\ufffd"'),
+        ("!!merge '<<': {a: 1}\n! <<: {b: 1}", '{"a":1,"b":1}'),
+        ("! '<<': {b: 1}", '{"b":1}'),
+        ("a: .nan\nb: {~: 1}\na: 1\nb: 2", '{"a":1,"b":2}'),
+        ("a: &a [.nan]\nb: *a", None),
+        ("a: &a {~: 1}\nb: {<<: *a}", None),
+        ("a: &a 1\n*a : [2, .nan]\n1: &b [*a]\nc: *b", '{"1":[1],"a":1,"c":[1]}'),
     ],
 )
 def test_reading(text: str, value: str | None) -> None:
@@ -82,12 +100,45 @@ def test_errors_have_the_words_of_opas_library(text: str, message: str) -> None:
     "value",
     [
         {"a": "x" * 100 + " " + "y" * 100, "b": ["1", "yes", "12:30", "2020-01-01", "- a", "a: b"]},
-        {"": "", "long key " * 30: None, "multi\nline": "  lead\ntrail \n\n", "é😀": "\x00\x85"},
+        {"": "", "long key " * 30: None, "multi\nline": "  lead\ntrail \n\n", "é😀": "\x00\r"},
         [[[]], {}, True, 1.5, -7, {"a": {"b": [{"c": []}]}}],
     ],
 )
 def test_what_is_written_reads_back(value: Value) -> None:
     assert unmarshal(marshal(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("2001-01-01", '"2001-01-01"\n'),
+        ("2001-13-01", "2001-13-01\n"),
+        ("2001-01-01 10:20:30 +1", "2001-01-01 10:20:30 +1\n"),
+        ("2001-1-1T1:2:3Z", '"2001-1-1T1:2:3Z"\n'),
+        ("12:30", '"12:30"\n'),
+        ("0b-1", '"0b-1"\n'),
+        ("+18446744073709551615", '"+18446744073709551615"\n'),
+        (".5_1", '".5_1"\n'),
+        ("a\x85b", "a b\n"),
+        ("a \x85\x85 b", "|-\n  a\n  b\n"),
+        ("\x85 ", "' '\n"),
+        ("\ufeff", '"\\uFEFF"\n'),
+        ("\x7f", None),
+        ("\x80", None),
+        ("\ufffe", None),
+        ("a\x85--- b", None),
+        ({"a\x85b": 1}, None),
+        ({"a" * 1022: 1}, "? " + "a" * 1022 + "\n: 1\n"),
+        ({"a" * 1023: 1}, None),
+        ({'"' * 512: 1}, None),
+    ],
+)
+def test_strings_are_what_their_json_is_as_yaml(value: Value, text: str | None) -> None:
+    if text is None:
+        with pytest.raises(BuiltinError):
+            marshal(value)
+    else:
+        assert marshal(value) == text
 
 
 @pytest.mark.parametrize(
@@ -125,6 +176,14 @@ def test_aliases_that_multiply_are_refused() -> None:
     )
     with pytest.raises(BuiltinError, match="excessive aliasing"):
         unmarshal(bomb)
+
+
+@pytest.mark.parametrize(("width", "is_read"), [(10, True), (11, True), (30, False)])
+def test_keys_and_aliases_count_beside_what_they_repeat(width: int, *, is_read: bool) -> None:
+    lines = [f"a0: &a0 [{', '.join(['x'] * width)}]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in (1, 2)]
+    with nullcontext() if is_read else pytest.raises(BuiltinError, match="excessive aliasing"):
+        unmarshal("\n".join(lines))
 
 
 def test_more_values_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from doorward.rego.golang import yaml_nodes
 from doorward.rego.golang.yaml_nodes import Node, YamlError
+from doorward.rego.golang.yaml_scanner import loader_class
 
 WORDS = st.sampled_from(
     [
@@ -90,7 +91,7 @@ def test_all_documents_are_the_same_to_both_parsers(
         nodes = yaml_nodes.compose_yaml(text)
     except yaml.YAMLError:
         return
-    slow = yaml.compose_all(text, yaml_nodes._node_loader(yaml_nodes._loader_class()))
+    slow = yaml.compose_all(text, yaml_nodes._node_loader(loader_class()))
     assert [serialized(each) for each in nodes] == [serialized(each) for each in slow]
 
 

@@ -327,7 +327,7 @@ def yaml_marshal(context: Context, x: Value) -> str:
     """The YAML text of `x`, in blocks, keys sorted. A string that YAML cannot hold is an error;
     LimitError for a value that is too large.
     """
-    return go_yaml.marshal(x, context.checked_iter)
+    return go_yaml.marshal(x, context.checked_iter, context.enforce_deadline)
 
 
 @builtin("yaml.unmarshal", string, returns=any_, context=True, inverse=inverse("unmarshal"))

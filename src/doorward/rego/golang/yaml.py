@@ -11,19 +11,22 @@ nesting as deep as Python's stack follows.
 
 from __future__ import annotations
 
-import binascii
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cmp_to_key, lru_cache
-from itertools import chain
 from math import isinf, isnan
 from typing import Any, Final
 
+from doorward.base.records import record
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import base64
 from doorward.rego.golang.json import marshal as json_text
-from doorward.rego.golang.octets import SURROGATES, from_bytes, scrub
-from doorward.rego.golang.yaml_nodes import Node, YamlError, compose, go_syntax
+from doorward.rego.golang.layouts import parse_time
+from doorward.rego.golang.octets import SURROGATES, scrub, to_text
+from doorward.rego.golang.yaml_nodes import Node, YamlError, compose, compose_slow, go_syntax
+from doorward.rego.golang.yaml_writer import End, Event, Scalar, Start, write
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
 
@@ -34,7 +37,9 @@ MAX_TEXT: Final = 256 * 1024
 is a LimitError.
 """
 MAX_NODES: Final = 200_000
-"""The most values of a YAML text, counting those that aliases repeat; more is a LimitError."""
+"""The most keys, values and aliases of a YAML text, counting those that aliases repeat; more is a
+LimitError.
+"""
 
 _WORDS: Final[dict[str, object]] = {
     **{word: True for word in ("y", "Y", "yes", "Yes", "YES", "on", "On", "ON")},
@@ -49,8 +54,19 @@ _WORDS: Final[dict[str, object]] = {
 _INTEGER: Final = re.compile(
     r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))\Z", re.ASCII
 )
+_BINARY: Final = re.compile(r"0b([-+][01]+)\Z")
+"""Matches a binary number with its sign behind `0b`, which Go's library reads as well."""
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z", re.ASCII)
-_TIMESTAMP: Final = re.compile(r"\d{4}-\d\d?-\d\d?(?:[Tt ].*)?\Z", re.ASCII)
+_FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?\Z", re.ASCII)
+"""Matches a float that begins with its point: only there underscores must be between digits."""
+_DATE: Final = re.compile(r"[0-9]{4}-")
+_LAYOUTS: Final = (
+    "2006-1-2T15:4:5.999999999Z07:00",
+    "2006-1-2t15:4:5.999999999Z07:00",
+    "2006-1-2 15:4:5.999999999",
+    "2006-1-2",
+)
+"""Go's layouts of what its library takes for a timestamp."""
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z", re.ASCII)
 
 
@@ -63,7 +79,7 @@ def unmarshal(text: str, *, max_text: int = MAX_TEXT) -> Value:
         raise LimitError(f"yaml: text is longer than {max_text} characters")
     try:
         root = compose(scrub(text), is_old=True)
-        return None if root is None else _Reader(max(MAX_NODES, max_text)).value(root)
+        return None if root is None else _Reader(max(MAX_NODES, max_text)).document(root)
     except YamlError as error:
         raise BuiltinError(str(error)) from None
     except RecursionError:
@@ -74,16 +90,40 @@ def _bad_escape() -> BuiltinError:
     return BuiltinError("yaml: found invalid Unicode character escape code")
 
 
+@record
+class _Refused:
+    """Stands for a float or a member of an object that JSON has not."""
+
+    message: str
+
+
+_REFUSED_KEY: Final[Any] = object()
+"""The key of members that are refused for their own."""
+
+
+def _find_refused(value: Value, known: set[int]) -> None:
+    """Raise BuiltinError if there is a `_Refused` in a value. `known` has the ids of collections
+    without one.
+    """
+    if isinstance(value, _Refused):
+        raise BuiltinError(value.message)
+    if isinstance(value, (dict, list)) and id(value) not in known:
+        for item in value.values() if isinstance(value, dict) else value:
+            _find_refused(item, known)
+        known.add(id(value))
+
+
 class _Reader:
-    """Converts YAML nodes to values. `count` is the number of nodes so far, those that aliases
-    repeat included, and `repeated` those alone; `known` holds the value and count of converted
-    collections.
+    """Converts YAML nodes to values. `count` is the number of nodes so far, aliases and keys and
+    those that aliases repeat included, and `repeated` the last alone; `known` holds the value and
+    count of converted collections.
     """
 
     def __init__(self, max_nodes: int) -> None:
         self.max_nodes = max_nodes
-        self.count = 0
+        self.count = 1  # the document
         self.repeated = 0
+        self.has_refused = False
         self.open: set[int] = set()
         self.known: dict[int, tuple[Value, int]] = {}
 
@@ -94,12 +134,8 @@ class _Reader:
         """
         if node.kind == "scalar":
             self._spend(1)
-            return _json_value(_scalar(node))
+            return self._json_value(_scalar(node))
         if node.kind == "alias":
-            known = self.known.get(id(node.target))
-            if known:
-                self._spend(known[1], repeated=True)
-                return known[0]
             return self._alias(node)
         before = self.count
         self._spend(1)
@@ -111,23 +147,55 @@ class _Reader:
         self.known[id(node)] = value, self.count - before
         return value
 
-    def _alias(self, node: Node) -> Value:
-        """Return the value of an alias of a scalar. BuiltinError for an alias of a collection that
-        is still being converted, and so contains the alias.
+    def document(self, root: Node) -> Value:
+        """Return the value of the root of a document. BuiltinError, LimitError as `value`, and
+        BuiltinError for a float or key that JSON has not. As in Go's library these count only here:
+        a later member with the same key takes the place of one that has them.
         """
+        value = self.value(root)
+        if self.has_refused:
+            _find_refused(value, set())
+        return value
+
+    def _refuse(self, message: str) -> Value:
+        """Return what stands for a float or member that JSON has not."""
+        self.has_refused = True
+        return _Refused(message)  # type: ignore[return-value] # never leaves `document`
+
+    def _json_value(self, resolved: object) -> Value:
+        """Return a resolved scalar as a Rego value, a float with the text that Go's JSON gives it,
+        and `_Refused` for infinity and NaN.
+        """
+        if not isinstance(resolved, float):
+            return resolved  # type: ignore[return-value] # a string, bool, int or None
+        if isnan(resolved) or isinf(resolved):
+            text = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
+            return self._refuse(f"json: unsupported value: {text}")
+        return parse_number(json_float(resolved))
+
+    def _alias(self, node: Node) -> Value:
+        """Return the value of an alias. BuiltinError for an alias of a collection that is still
+        being converted, and so contains the alias.
+        """
+        self._spend(1)
         if id(node) in self.open:
             raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
         self.open.add(id(node))
-        value = self.value(node.target)
+        known = self.known.get(id(node.target))
+        if known:
+            self._spend(known[1])
+            value = known[0]
+        else:
+            value = self.value(node.target)
         self.open.discard(id(node))
         return value
 
-    def _spend(self, count: int, *, repeated: bool = False) -> None:
+    def _spend(self, count: int) -> None:
         """Count values. BuiltinError, as in OPA, if nearly all of them are repeated by aliases;
         LimitError above `max_nodes`.
         """
         self.count += count
-        self.repeated += count if repeated else 0
+        self.repeated += count if self.open else 0
         # The numbers of decode.go in Go's yaml.v2, against documents that aliases blow up.
         if self.repeated > 100 and self.count > 1000 and self.repeated > 0.99 * self.count:
             raise BuiltinError("yaml: document contains excessive aliasing")
@@ -136,22 +204,23 @@ class _Reader:
 
     def _mapping(self, node: Node) -> dict[Key, Value]:
         """Return the object of a mapping, merge keys (`<<`) applied in order; of equal keys the
-        last wins. BuiltinError for null or a collection as a key.
+        last wins. BuiltinError for a collection as a key.
         """
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
-            if key_node.kind == "scalar" and key_node.plain and key_node.value == "<<":
+            if _is_merge(key_node):
                 for merged in self._merge(item):
                     value.update(merged)
                 continue
             key = self._key(key_node)
             below = self.value(item)
-            if key is None:
+            if not isinstance(key, str):
+                kind = "%!s(<nil>), key: <nil>" if key is None else f"uint64, key: {key:#x}"
                 value_text = "<nil>" if below is None else go_syntax(item, _scalar, _is_text_map)
-                raise BuiltinError(
-                    f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}"
-                )
-            value[key] = below
+                message = f"unsupported map key of type: {kind}, value: {value_text}"
+                value[_REFUSED_KEY] = self._refuse(message)
+            else:
+                value[key] = below
         return value
 
     def _merge(self, node: Node) -> Iterator[dict[Key, Value]]:
@@ -164,14 +233,18 @@ class _Reader:
                 raise BuiltinError("yaml: map merge requires map or sequence of maps as the value")
             yield self.value(item)  # type: ignore[misc] # a mapping's value
 
-    def _key(self, node: Node) -> str | None:
-        """Return a key as text, None for null. BuiltinError for a collection or an invalid
-        scalar.
+    def _key(self, node: Node) -> str | int | None:
+        """Return a key as text; None for null, and an integer that needs 64 bits without a sign,
+        which Go's library does not take. BuiltinError for a collection or an invalid scalar.
         """
         if node.target.kind != "scalar":
             self.value(node)  # which bounds what is shown
             key_text = go_syntax(node, _scalar, _is_text_map)
             raise BuiltinError(f"yaml: invalid map key: {key_text}")
+        if node.kind == "alias":
+            self._alias(node)
+        else:
+            self._spend(1)
         key = _scalar(node.target)
         if isinstance(key, str):
             return key
@@ -179,7 +252,15 @@ class _Reader:
             return "true" if key else "false"
         if isinstance(key, float):
             return _float_key(key)
-        return None if key is None else str(key)
+        assert key is None or isinstance(key, int)
+        return key if key is None or key >= 1 << 63 else str(key)
+
+
+def _is_merge(node: Node) -> bool:
+    """Return True for a key `<<` without quotes, or with the tag `!` or `!!merge`."""
+    if node.kind != "scalar" or node.value != "<<":
+        return False
+    return node.tag in ("!!merge", "!") or (node.plain and node.tag == "")
 
 
 def _is_text_map(_mapping: Node) -> bool:
@@ -192,7 +273,7 @@ def _float_key(key: float) -> str:
     nearest = _single(key)
     if isnan(nearest) or isinf(nearest):
         return ".nan" if isnan(nearest) else ".inf" if nearest > 0 else "-.inf"
-    return _go_g(key, single=True)
+    return _go_g(nearest, single=True)
 
 
 def _scalar(node: Node) -> object:
@@ -207,15 +288,15 @@ def _scalar(node: Node) -> object:
         return _resolve(text) if node.plain else text
     if tag == "!!binary":
         try:
-            return from_bytes(binascii.a2b_base64(text, strict_mode=True))
-        except (binascii.Error, ValueError):
+            return to_text(base64.decode(text))
+        except BuiltinError:
             raise BuiltinError("yaml: !!binary value contains invalid base64 data") from None
     if tag not in _TAGS:
         return text
     resolved = _resolve(text)
     implied = _tag_of(text, resolved)
-    if tag == "!!float" and implied == "!!int":
-        return float(resolved)  # type: ignore[arg-type] # an integer
+    if tag == "!!float" and type(resolved) is int and resolved < 1 << 63:
+        return float(resolved)
     if tag != implied:
         raise BuiltinError(f"yaml: cannot decode {implied} `{text}` as a {tag}")
     return resolved
@@ -225,13 +306,26 @@ _TAGS: Final = frozenset({"!!bool", "!!int", "!!float", "!!null", "!!timestamp"}
 
 
 def _tag_of(text: str, resolved: object) -> str:
-    """Return the YAML tag of a resolved scalar, such as `!!int`; a string that looks like a date
-    has `!!timestamp`.
+    """Return the YAML tag of a resolved scalar, such as `!!int`; a string that is a date has
+    `!!timestamp`.
     """
     if isinstance(resolved, str):
-        return "!!timestamp" if _TIMESTAMP.match(text) else "!!str"
+        return "!!timestamp" if _is_timestamp(text) else "!!str"
     kinds = {bool: "!!bool", int: "!!int", float: "!!float", type(None): "!!null"}
     return kinds[type(resolved)]
+
+
+def _is_timestamp(text: str) -> bool:
+    """Return True if Go's library takes the text for a date or a time."""
+    if not _DATE.match(text):
+        return False
+    for layout in _LAYOUTS:
+        try:
+            parse_time(layout, text)
+        except BuiltinError:
+            continue
+        return True
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -244,32 +338,31 @@ def _resolve(text: str) -> object:
     first = text[0]
     if first not in "+-.0123456789":
         return text
-    plain = text if first == "." else text.replace("_", "")
-    match = None if first == "." else _INTEGER.match(plain)
-    if match and len(plain) <= 80:
+    if first == ".":
+        return _float(text) if len(text) <= 4096 and _FRACTION.match(text) else text
+    plain = text.replace("_", "")
+    if len(plain) <= 80 and (match := _INTEGER.match(plain)):
         sign, *digits = match.groups()
         base, numeral = next((b, d) for b, d in zip((16, 2, 8, 10), digits, strict=True) if d)
         value = int(sign + numeral, base)
-        if -(1 << 63) <= value < 1 << 64:
+        # Go reads what has no room with a sign as one without, which may not have a sign.
+        if -(1 << 63) <= value < 1 << (63 if sign else 64):
             return value
-    if _FLOAT.match(plain) and len(plain) <= 4096:
-        number = float(plain)
-        # Go's ParseFloat has a range error, so that `1e999` stays a text.
-        if not isinf(number):
-            return number
+    if len(plain) <= 4096 and _FLOAT.match(plain):
+        return _float(plain, text)
+    if len(plain) <= 80 and (match := _BINARY.match(plain)):
+        value = int(match[1], 2)
+        if -(1 << 63) <= value < 1 << 63:
+            return value
     return text
 
 
-def _json_value(resolved: object) -> Value:
-    """Return a resolved scalar as a Rego value, a float with the text that Go's JSON gives it;
-    BuiltinError for infinity and NaN.
+def _float(plain: str, text: str | None = None) -> object:
+    """Return the float of a numeral, or `text`, without one the numeral, if it is too large: Go
+    reports a range error, so that `1e999` stays a text.
     """
-    if isinstance(resolved, float):
-        if isnan(resolved) or isinf(resolved):
-            text = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
-            raise BuiltinError(f"json: unsupported value: {text}")
-        return parse_number(json_float(resolved))
-    return resolved  # type: ignore[return-value] # a string, bool, int or None
+    number = float(plain)
+    return (text or plain) if isinf(number) else number
 
 
 def _digits(value: float, *, single: bool = False) -> tuple[str, str, int]:
@@ -288,7 +381,7 @@ def _shortest(value: float, *, single: bool) -> str:
     precision = 0
     while True:  # 17 digits are enough for any float
         text = f"{value:.{precision}e}"
-        same = _single(float(text)) == _single(value) if single else float(text) == value
+        same = _single(float(text)) == value if single else float(text) == value
         if same:
             return text
         precision += 1
@@ -331,88 +424,83 @@ def _go_g(value: float, *, single: bool = False) -> str:
     return sign + _positional(digits, exponent)
 
 
-def marshal(value: Value, checked: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> str:
+def marshal(
+    value: Value,
+    checked: Callable[[Iterator[Any]], Iterator[Any]] = iter,
+    enforced: Callable[[int], AbstractContextManager[object]] = nullcontext,
+) -> str:
     """Return the YAML text of a value, with keys in natural order (`a9` before `a10`). LimitError
-    if its JSON is longer than `MAX_TEXT`, BuiltinError for a string with U+FFFE, U+FFFF or a byte
-    that is not UTF-8. `checked` wraps the iterator of PyYAML's events for the value, of which 100
-    take about two milliseconds; it may raise to stop the work.
+    if its JSON is longer than `MAX_TEXT`, BuiltinError for a text that YAML cannot hold. `checked`
+    wraps the iterator of events for the value, of which 100 take about half a millisecond, and
+    `enforced` returns a context in which a text of that length is read; both may raise to stop the
+    work.
     """
-    import yaml  # only policies that use YAML need it
-
-    _check_size(value)  # which also refuses what is nested more deeply than we follow here
-    events = chain(
-        (yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False)),
-        checked(_events(yaml, value)),
-        (yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()),
-    )
-    text: str = yaml.emit(events, Dumper=_emitter(), allow_unicode=True, width=80)
-    # PyYAML's mark behind a scalar that is a whole document; Go's library writes none.
-    return text.removesuffix("...\n")
-
-
-@lru_cache(maxsize=1)
-def _emitter() -> Any:
-    """Return PyYAML's emitter class, changed to write as Go's library does. PyYAML is imported by
-    the first call.
-    """
-    import yaml.emitter  # only policies that use YAML need it
-
-    class GoEmitter(yaml.emitter.Emitter):
-        """PyYAML's emitter, with Go's rules for printable characters, empty documents and empty
-        keys.
-        """
-
-        def analyze_scalar(self, scalar: str) -> Any:
-            """Require double quotes for texts that Go takes for unprintable."""
-            analysis = super().analyze_scalar(scalar)
-            if _UNPRINTABLE.search(scalar):
-                analysis.allow_flow_plain = analysis.allow_block_plain = False
-                analysis.allow_single_quoted = analysis.allow_block = False
-            return analysis
-
-        def check_empty_document(self) -> bool:
-            return False
-
-        def check_simple_key(self) -> bool:
-            """Allow the empty string as a simple key."""
-            if isinstance(self.event, yaml.ScalarEvent) and self.event.value == "":
-                return True
-            return bool(super().check_simple_key())
-
-    return GoEmitter
-
-
-_UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
-
-
-def _check_size(value: Value) -> None:
-    """Raise LimitError if the value's JSON is longer than `MAX_TEXT` characters."""
-    if len(json_text(value)) > MAX_TEXT:
+    text = json_text(value)
+    if len(text) > MAX_TEXT:
         raise LimitError(f"yaml: the value is longer than {MAX_TEXT} characters as JSON")
+    return write(checked(_events(value, enforced)))
 
 
-def _events(yaml: Any, value: Value) -> Iterator[Any]:
-    """Yield PyYAML's events for a value; keys that are not strings become the string of their JSON.
-    BuiltinError, when it is reached, for a string with U+FFFE, U+FFFF or bytes that are not UTF-8.
+_READ_AGAIN: Final = re.compile("[\x7f-\x9f\ufffe\uffff]")
+"""Matches a character of JSON that YAML, as which OPA's library reads it, treats apart."""
+MAX_KEY: Final = 1024
+"""The most characters of a key, as JSON."""
+
+
+def _events(
+    value: Value, enforced: Callable[[int], AbstractContextManager[object]]
+) -> Iterator[Event]:
+    """Yield the events of a value; keys that are not strings become the string of their JSON. A
+    string that has to be read is read in the context of `enforced`.
     """
     if isinstance(value, dict):
-        yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)
+        yield Start(is_mapping=True, is_empty=not value)
+        if not value:
+            return
         texts: dict[str, Value] = {}
         for key in sorted_keys(value):
-            texts[key if type(key) is str else json_text(from_key(key))] = value[key]
+            text = key if type(key) is str else json_text(from_key(key))
+            texts[_read_again(text, enforced, is_key=True)] = value[key]
         for text in sorted(texts, key=cmp_to_key(_compare_keys)):
-            yield _string(yaml, text)
-            yield from _events(yaml, texts[text])
-        yield yaml.MappingEndEvent()
+            yield _string(text)
+            yield from _events(texts[text], enforced)
+        yield End()
     elif isinstance(value, (list, frozenset)):
-        yield yaml.SequenceStartEvent(None, None, implicit=True, flow_style=not value)
+        yield Start(is_mapping=False, is_empty=not value)
+        if not value:
+            return
         for item in value if isinstance(value, list) else sorted_values(value):
-            yield from _events(yaml, item)
-        yield yaml.SequenceEndEvent()
+            yield from _events(item, enforced)
+        yield End()
     elif isinstance(value, str):
-        yield _string(yaml, value)
+        yield _string(_read_again(value, enforced, is_key=False))
     else:
-        yield yaml.ScalarEvent(None, None, (True, True), _plain_text(value), style="")
+        yield Scalar(_plain_text(value), "")
+
+
+def _read_again(
+    text: str, enforced: Callable[[int], AbstractContextManager[object]], *, is_key: bool
+) -> str:
+    """Return a string as OPA's library reads its JSON, which it takes for YAML: U+0085 is a line
+    break, and folded. BuiltinError for characters that YAML refuses, and for a key that is longer
+    than `MAX_KEY` or has a line break.
+    """
+    if is_key and len(text) > MAX_KEY // 6 and len(json_text(text)) > MAX_KEY:
+        raise BuiltinError("yaml: did not find expected ',' or '}'")
+    if text.isascii() and "\x7f" not in text:
+        return text
+    if not _READ_AGAIN.search(text):
+        return scrub(text)
+    try:
+        with enforced(len(text)):
+            node = compose_slow(json_text(text), is_old=True)
+    except YamlError as error:
+        raise BuiltinError(str(error)) from None
+    if is_key and "\x85" in text:
+        raise BuiltinError("yaml: did not find expected ',' or '}'")
+    assert node is not None
+    again: str = node.value
+    return again
 
 
 def _plain_text(value: Value) -> str:
@@ -425,21 +513,15 @@ def _plain_text(value: Value) -> str:
     return _go_g(resolved) if isinstance(resolved, float) else str(resolved)
 
 
-def _string(yaml: Any, text: str) -> Any:
+def _string(text: str) -> Scalar:
     """Return the event of a string: in quotes if it would read as another type, as a block if it
-    has several lines. BuiltinError for U+FFFE, U+FFFF and bytes that are not UTF-8.
+    has several lines.
     """
-    if re.search("[\ufffe\uffff\ud800-\udfff]", text):
-        raise BuiltinError("yaml: control characters are not allowed")
     # `12:30` is a text to Go, but not to other readers of YAML 1.1, for which its library quotes
     # it.
-    if not isinstance(_resolve(text), str) or _BASE_60.match(text) or _TIMESTAMP.match(text):
-        style = '"'
-    elif "\n" in text:
-        style = "|"
-    else:
-        style = ""
-    return yaml.ScalarEvent(None, None, (True, True), text, style=style)
+    if not isinstance(_resolve(text), str) or _BASE_60.match(text) or _is_timestamp(text):
+        return Scalar(text, '"')
+    return Scalar(text, "|" if "\n" in text else "")
 
 
 _DIGITS: Final = re.compile(r"\d*")

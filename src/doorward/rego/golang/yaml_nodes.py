@@ -1,7 +1,7 @@
 """YAML text to a tree of nodes, by the rules and in the words of OPA's YAML library.
 
-PyYAML scans and parses. Where it differs from libyaml, from which OPA's library comes, it is
-corrected here: tabs, unknown directives, anchors that are set again, the texts of errors. The
+PyYAML scans and parses. Where its scanner differs from libyaml, from which OPA's library comes, it
+is corrected in `yaml_scanner`; here, anchors that are set again and the texts of errors are. The
 meaning of scalars is up to the caller: METADATA and the built-ins for YAML read them by two
 different versions.
 """
@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from doorward.base.records import mutable
+from doorward.rego.golang.yaml_scanner import loader_class
 
 __all__ = [
     "Node",
@@ -26,13 +27,6 @@ __all__ = [
     "compose_yaml",
     "go_syntax",
 ]
-
-_BLANKS: Final = " \t\r\n\x85\u2028\u2029"
-_WORDS: Final = {
-    in_flow: re.compile(rf"(?:[^\0{_BLANKS}:{ends}]|:(?![\0{_BLANKS}]))*")
-    for in_flow, ends in ((False, ""), (True, r",\[\]{}?"))
-}
-"""Matches the characters of a plain scalar up to the next blank, outside and inside of brackets."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 
@@ -83,7 +77,7 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
     import yaml  # only policies that use YAML need it
 
     try:
-        loader = _loader_class()(text)
+        loader = loader_class()(text)
         try:
             return _Composer(loader, is_old=is_old).document()
         finally:
@@ -105,9 +99,9 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
 
 
 # libyaml reads a text in a tenth of the time. It agrees with the parser above on texts without the
-# characters below, as tests show; errors and empty texts are left to that parser.
+# parts below, as tests show; errors and empty texts are left to that parser.
 
-_NOT_SHARED: Final = re.compile(r"[^\n -~]|!|[|>][-+0-9]*#")
+_NOT_SHARED: Final = re.compile(r"[^\n -~]|!|[|>][-+0-9]*#|\\[/']|%YAML|[\[{] *[\]}] *[^\s,\]}]")
 
 
 _DEEPEST: Final = 100
@@ -117,6 +111,13 @@ a kilobyte further than the event that it returns.
 """
 
 
+def _is_shared(text: str) -> bool:
+    """Return True if libyaml reads the text in the same way, if it reads it at all."""
+    # In brackets Go's library takes each `?` for an indicator, and newer ones of libyaml do not.
+    has_mark = "?" in text and ("[" in text or "{" in text)
+    return not has_mark and not _NOT_SHARED.search(text)
+
+
 def compose_fast(text: str) -> Node | None:
     """Parse the first document of `text` to nodes by libyaml. None if libyaml is not installed,
     cannot parse the text, finds no document, or might read it in another way; then `compose_slow`
@@ -124,7 +125,7 @@ def compose_fast(text: str) -> Node | None:
     """
     import yaml
 
-    if not yaml.__with_libyaml__ or _NOT_SHARED.search(text):
+    if not yaml.__with_libyaml__ or not _is_shared(text):
         return None
     cyaml: Any = yaml.cyaml
     parser = cyaml.CParser(text)
@@ -145,13 +146,13 @@ def compose_yaml(text: str) -> list[Any]:
     """
     import yaml
 
-    if yaml.__with_libyaml__ and not _NOT_SHARED.search(text):
+    if yaml.__with_libyaml__ and _is_shared(text):
         cyaml: Any = yaml.cyaml
         try:
             return list(yaml.compose_all(text, _node_loader(cyaml.CParser)))
         except yaml.YAMLError:
             pass
-    return list(yaml.compose_all(text, _node_loader(_loader_class())))
+    return list(yaml.compose_all(text, _node_loader(loader_class())))
 
 
 @lru_cache(maxsize=2)
@@ -266,7 +267,7 @@ class _Composer:
             return
         tag: str = event.tag or ""
         if tag == "!":
-            tag = "!!str" if self.is_old else ""
+            tag = "!" if self.is_old else ""
         elif tag.startswith(_CORE):
             tag = "!!" + tag.removeprefix(_CORE)
         if isinstance(event, yaml.ScalarEvent):
@@ -322,133 +323,3 @@ def go_syntax(
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-
-
-@lru_cache(maxsize=1)
-def _loader_class() -> Any:
-    """Return PyYAML's parser class, corrected to read as libyaml does. PyYAML is imported by the
-    first call.
-    """
-    import yaml
-    import yaml.parser
-    import yaml.reader
-    import yaml.scanner
-
-    class Loader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
-        """PyYAML's loader with libyaml's rules for tabs and directives, and without a loop of
-        PyYAML. That loop visits all possible keys for each token, up to a thousand, one for each
-        open bracket. They are in the order of the text, so checking the first one is enough.
-        """
-
-        def __init__(self, text: str) -> None:
-            yaml.reader.Reader.__init__(self, text)
-            yaml.scanner.Scanner.__init__(self)
-            yaml.parser.Parser.__init__(self)
-
-        def scan_to_next_token(self) -> None:
-            """Skip blanks, comments, and tabs where libyaml allows them: in brackets, or where no
-            key may begin.
-            """
-            while True:
-                super().scan_to_next_token()
-                if self.peek() != "\t" or not (self.flow_level or not self.allow_simple_key):
-                    return
-                while self.peek() == "\t":
-                    self.forward()
-
-        def next_possible_simple_key(self) -> int | None:
-            """Return the number of the token of the oldest possible key; None if there is none."""
-            for key in self.possible_simple_keys.values():
-                number: int = key.token_number
-                return number
-            return None
-
-        def stale_possible_simple_keys(self) -> None:
-            """Drop possible keys that are on another line or more than 1,024 characters back; an
-            error if one of them had to be a key.
-            """
-            keys = self.possible_simple_keys
-            while keys:
-                level, key = next(iter(keys.items()))
-                if key.line == self.line and self.index - key.index <= 1024:
-                    return
-                if key.required:
-                    super().stale_possible_simple_keys()  # which says what is wrong
-                del keys[level]
-
-        def fetch_stream_end(self) -> None:
-            """End the token stream as if the text ended with a line break."""
-            if self.column:
-                # As if a line break were there.
-                self.column = 0
-                self.line += 1
-            super().fetch_stream_end()
-
-        def scan_directive_name(self, start_mark: Any) -> str:
-            """Read and return a directive's name, YAML or TAG; ScannerError for any other."""
-            length = 0
-            while self.peek(length).isascii() and (
-                self.peek(length).isalnum() or self.peek(length) in "-_"
-            ):
-                length += 1
-            name: str = self.prefix(length)
-            self.forward(length)
-            if not name:
-                problem = "could not find expected directive name"
-            elif self.peek() not in "\0" + _BLANKS:
-                problem = "found unexpected non-alphabetical character"
-            elif name not in ("YAML", "TAG"):
-                problem = "found unknown directive name"
-            else:
-                return name
-            raise yaml.scanner.ScannerError(
-                "while scanning a directive", start_mark, problem, self.get_mark()
-            )
-
-        def scan_plain(self) -> Any:
-            """Read an unquoted scalar and return its token; lines are folded as in libyaml."""
-            start = end = self.get_mark()
-            chunks: list[str] = []
-            spaces: list[str] | None = []
-            while self.peek() != "#":
-                words = _WORDS[bool(self.flow_level)].match(self.buffer, self.pointer)
-                length = words.end() - words.start() if words else 0
-                if length == 0:
-                    break
-                self.allow_simple_key = False
-                chunks += [*(spaces or ()), self.prefix(length)]
-                self.forward(length)
-                end = self.get_mark()
-                spaces = self.scan_plain_spaces(self.indent + 1, start)
-                if not spaces or (not self.flow_level and self.column < self.indent + 1):
-                    break
-            return yaml.ScalarToken("".join(chunks), True, start, end)
-
-        def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:
-            """Read blanks and line breaks inside a scalar; return the texts that stand for them, []
-            for none, and None at the end of the document. ScannerError for a tab that breaks the
-            indentation.
-            """
-            blanks, first, breaks = "", "", []
-            while self.peek() in _BLANKS:
-                if self.peek() in " \t":
-                    if first and self.peek() == "\t" and self.column < indent:
-                        problem = "found a tab character that violates indentation"
-                        raise yaml.scanner.ScannerError(
-                            "while scanning a plain scalar", start_mark, problem, self.get_mark()
-                        )
-                    blanks += self.peek()
-                    self.forward()
-                    continue
-                line_break: str = self.scan_line_break()  # type: ignore[no-untyped-call] # PyYAML is untyped
-                if first:
-                    breaks.append(line_break)
-                first = first or line_break
-                self.allow_simple_key = True
-                if self.prefix(3) in ("---", "...") and self.peek(3) in "\0" + _BLANKS:
-                    return None
-            if not first:
-                return [blanks] if blanks else []
-            return [*([first] if first != "\n" else [] if breaks else [" "]), *breaks]
-
-    return Loader
