@@ -73,7 +73,7 @@ def test_a_residual_that_allows_more_is_a_difference(monkeypatch: pytest.MonkeyP
 
 
 def test_a_filter_that_selects_more_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residuals, "to_sql", lambda *_: Clause("1 = 1", ()))
+    monkeypatch.setattr(residuals, "to_sql", lambda *_, **__: Clause("1 = 1", ()))
     difference = compare(QUESTION)
     assert difference is not None
     assert difference.kind == "filter python: wide"

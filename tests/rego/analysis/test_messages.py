@@ -169,6 +169,33 @@ def test_the_first_error_says_what_and_where(rules: str, message: str) -> None:
     assert report(rules)[0].startswith(message)
 
 
+@pytest.mark.parametrize("body", ["not { f(1) } with f as 1", "not f(1) with data.t.f as false"])
+def test_a_with_below_not_may_replace_a_function(body: str) -> None:
+    Engine({"t.rego": f"package t\n\nimport future.keywords\n\nf(x) := x\n\np if {body}\n"})
+
+
+@pytest.mark.parametrize(
+    ("body", "is_accepted"),
+    [
+        ("json.filter(x, [x])", True),  # without a type before the call
+        ("json.filter(x, [x]); json.filter({}, [x])", True),
+        ('json.filter(x, ["a"]); json.filter({}, [x])', False),
+        ('json.filter(x, ["a"]); json.filter({}, [y, x])', True),
+        ('sum({1, "a"})', False),
+        ("object.union_n([x]); json.filter({}, [x])", False),
+    ],
+)
+def test_a_variable_in_a_literal_may_have_a_type_from_the_same_call(
+    body: str, is_accepted: bool
+) -> None:
+    policy = f"package t\n\nf(x, y) if {{ {body} }}\n"
+    if is_accepted:
+        Engine({"t.rego": policy})
+    else:
+        with pytest.raises(CompileError, match="invalid argument"):
+            Engine({"t.rego": policy})
+
+
 @pytest.mark.parametrize(("rules", "message"), TYPES)
 def test_types_that_never_meet_are_named(rules: str, message: str) -> None:
     assert [line.partition(" ")[2] for line in report(rules)] == [message]
@@ -211,8 +238,8 @@ def test_types_are_not_looked_at_in_bodies_of_keywords(body: str) -> None:
         ("not { [x | x := 1 + `a`] }", "6:24 plus: invalid argument(s)"),
         ("not { f }", "6:14 function data.t.f used as reference, not called"),
         (
-            "not { input.x } with data.t.f as 1",
-            "6:29 function data.t.f used as reference, not called",
+            "not { input.x } with input as f",
+            "6:38 function data.t.f used as reference, not called",
         ),
         (
             "every x in [1] { x } with data.t.f as 1",

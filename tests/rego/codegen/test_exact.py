@@ -251,3 +251,24 @@ def test_a_call_in_what_some_takes_apart_fails_before_the_domain_is_undefined(pa
     query = Engine({"t.rego": policy}).prepare("data.t.p", strict_builtin_errors=True)
     with pytest.raises(EvalError, match="abs: operand 1 must be number but got string"):
         query.value({"a": "x"})
+
+
+@pytest.mark.parametrize(
+    ("rules", "query", "expected"),
+    [
+        ("s contains 2 if f(true)", "data.t.s[0]", UNDEFINED),
+        ("s contains 2 if f(true)", "data.t.s[2]", "eval_conflict_error"),
+        ("s contains 2 if f(true)\n\ns contains input.b", "k := 3; data.t.s[k]", True),
+        ("s contains 2 if f(true)\n\ns contains input.b", "data.t.s[_]", "eval_conflict_error"),
+        ("s.a contains 2 if f(true)\n\ns.a contains 3", "data.t.s.a[3]", True),
+        ('s[x] contains 2 if { x := "a"; f(true) }\n\ns.a contains 3', "data.t.s.a[3]", True),
+        ("s contains [1, x] if { x := input.b; f(true) }", "data.t.s[[2, 3]]", UNDEFINED),
+        ("s contains 2 if f(true)\n\ns contains 3", "3 in data.t.s", "eval_conflict_error"),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_lookup_in_a_set_evaluates_the_rules_of_that_member(
+    rules: str, query: str, expected: Any, strict: bool
+) -> None:
+    policy = f"{rules}\n\np if {{ {query} }}\n"
+    assert answer(policy, "data.t.p", {"b": 3}, strict=strict) == expected

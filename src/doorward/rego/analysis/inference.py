@@ -204,13 +204,20 @@ class Inference:
             )
         if callee.result is not None:
             expected = (*expected, callee.result)
+        # In a literal without a type before the call, a variable may have any type that it got from
+        # an operand before it; in others its type must unify.
+        meets = [not has_unknown(self._type_of_literal(arg, scope)) for arg in call.args]
         for n, arg in enumerate(call.args):
             want = expected[n] if n < len(expected) else callee.variadic
-            if want is None or not self.fit(arg, want, scope):
+            if want is None or not self.fit(arg, want, scope, meets=meets[n]):
                 have = [self.type(arg, scope) for arg in call.args]
                 name = ref_text(call.operator)
                 return arguments_error(name, "invalid argument(s)", have, expected, expr.span)
         return None
+
+    def _type_of_literal(self, term: Term, scope: Scope) -> Type:
+        """Return the type of an array, object or set; any for other terms."""
+        return self.type(term, scope) if isinstance(term, Array | Object | Set) else any_
 
     # Types of terms
 
@@ -329,16 +336,18 @@ class Inference:
             return False
         return self._all_meet(((value, others[key]) for key, value in a.items), scope)
 
-    def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
+    def fit(
+        self, term: Term, type_: Type, scope: Scope, *, widen: bool = False, meets: bool = True
+    ) -> bool:
         """Return True if `term` can have the type `type_`. Variables in it without a type get one
         in `scope`, some of them also if the result is False. With `widen`, a variable with another
-        type that unifies gets the union of both.
+        type gets the union of both; with `meets` the two must unify.
         """
         match term:
             case Var(name) if name not in ROOTS:
                 known = scope.variable(name)
                 if widen:
-                    if known is not None and not unifies(known, type_):
+                    if meets and known is not None and not unifies(known, type_):
                         return False
                     scope.variables[name] = union(known or UNKNOWN, type_)
                 elif known is not None:
@@ -347,27 +356,32 @@ class Inference:
                     scope.variables[name] = type_
                 return True
             case Array() | Object() | Set() if isinstance(type_, AnyOf):
-                return self._fit_options(term, type_, scope)
+                return self._fit_options(term, type_, scope, meets=meets)
             case Array(items):
                 return isinstance(type_, ArrayType) and self._fit_array(
-                    items, type_, scope, widen=widen
+                    items, type_, scope, widen=widen, meets=meets
                 )
             case Object(items):
                 return isinstance(type_, ObjectType) and self._fit_object(
-                    items, type_, scope, widen=widen
+                    items, type_, scope, widen=widen, meets=meets
                 )
             case Set(items):
                 return isinstance(type_, SetType) and all(
-                    self.fit(item, values_of(type_), scope, widen=widen) for item in items
+                    self.fit(item, values_of(type_), scope, widen=widen, meets=meets)
+                    for item in items
                 )
         return unifies(self.type(term, scope), type_)
 
-    def _fit_options(self, term: Array | Object | Set, type_: AnyOf, scope: Scope) -> bool:
+    def _fit_options(
+        self, term: Array | Object | Set, type_: AnyOf, scope: Scope, *, meets: bool
+    ) -> bool:
         """Return True if a literal fits at least one option of a union; its variables get the union
-        of the fitting types. Any literal fits the type any.
+        of the fitting types, which with `meets` unify with theirs. Any literal fits the type any.
         """
         if type_.options:
-            fits = [self.fit(term, option, scope, widen=True) for option in type_.options]
+            fits = [
+                self.fit(term, option, scope, widen=True, meets=meets) for option in type_.options
+            ]
             return any(fits)
         parts = term.items if not isinstance(term, Object) else _flat(term.items)
         for part in parts:
@@ -375,32 +389,39 @@ class Inference:
         return True
 
     def _fit_array(
-        self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool
+        self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool, meets: bool
     ) -> bool:
         """Return True if the items fit an array type. Variables without a type get one in `scope`;
-        with `widen`, a variable with another type that unifies gets the union of both.
+        `widen` and `meets` are those of `fit`.
         """
         if len(items) != len(type_.items) and type_.rest is None:
             return False
         return all(
-            self.fit(item, select(type_, n), scope, widen=widen) for n, item in enumerate(items)
+            self.fit(item, select(type_, n), scope, widen=widen, meets=meets)
+            for n, item in enumerate(items)
         )
 
     def _fit_object(
-        self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
+        self,
+        items: Sequence[tuple[Term, Term]],
+        type_: ObjectType,
+        scope: Scope,
+        *,
+        widen: bool,
+        meets: bool,
     ) -> bool:
         """Return True if the pairs fit an object type. Values under keys that are not constant
-        always fit. Variables without a type get one in `scope`; with `widen`, a variable with
-        another type that unifies gets the union of both.
+        always fit. Variables without a type get one in `scope`; `widen` and
+        `meets` are those of `fit`.
         """
         if len(items) != len(type_.fields) and type_.rest is None:
             return False
         for key, value in items:
             if not is_constant(key):
-                self.fit(value, any_, scope, widen=widen)
+                self.fit(value, any_, scope, widen=widen, meets=meets)
                 continue
             want = select(type_, from_key(constant(key)))
-            if want == UNKNOWN or not self.fit(value, want, scope, widen=widen):
+            if want == UNKNOWN or not self.fit(value, want, scope, widen=widen, meets=meets):
                 return False
         return True
 

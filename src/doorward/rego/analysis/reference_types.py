@@ -85,9 +85,10 @@ def _references(expr: Expr) -> Iterator[Ref]:
     else:
         for inner in bodies_of(expr):
             yield from _references(inner)
-        # Of these OPA also looks at what is replaced, and by what.
+        # Of these OPA also looks at what is replaced (not below `not`), and by what.
         for item in expr.withs:
-            yield from _in_term(item.target)
+            if not isinstance(term, Not):
+                yield from _in_term(item.target)
             yield from _in_term(item.value)
 
 

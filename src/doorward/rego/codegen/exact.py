@@ -8,7 +8,7 @@ error, and where errors of built-ins are errors of the evaluation, this code has
 - each expression is one step, operands before what they are operands of (`evaluation_order.py`);
 - only the rules that OPA's index leaves are evaluated, in its order (`rule_index.py`), and no
   further one where the first answer is enough;
-- a lookup in an object that rules make key by key asks for that key alone.
+- a lookup in a set or object that rules make key by key asks for that key alone.
 
 Functions are compiled when they are first called: most programs never need one. A program in which
 a document reads itself at another key (`p.a := p.b` beside `p[x] := 1`) has no other code. Traced,
@@ -112,16 +112,16 @@ class ExactRules:
         return frozenset(out) if self.is_set else self._complete(ctx, out, ())
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """Return the object of the rules with at least the part that a lookup at `path` reads;
-        rules for other keys are not evaluated.
+        """Return the set or object of the rules with at least the part that a lookup at `path`
+        reads; rules for other keys are not evaluated.
         """
         if self.code.plan.traced:
             return traced(self.node.name, lambda ctx: self._part(ctx, path))(ctx)
         return self._part(ctx, path)
 
     def _part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """Return the object of the rules with at least the part at `path`; rules for other keys are
-        not evaluated. The result is cached in `ctx.parts`.
+        """Return the set or object of the rules with at least the part at `path`; rules for other
+        keys are not evaluated. The result is cached in `ctx.parts`.
         """
         slot = self.code.plan.slot(self.node)
         # The whole answer may be there already.
@@ -130,13 +130,16 @@ class ExactRules:
             return store[slot]
         keys = tuple([to_key(key) for key in path])
         if (slot, keys) not in ctx.parts:
-            out: dict[Any, Any] = {}
+            out: Any = set() if self.is_set else {}
             for number, numbers in self._own_chains(self._select(ctx, ())):
-                count = min(len(path), len(self.own[number].tail))
+                definition = self.own[number]
+                count = min(len(path), len(definition.tail) + definition.is_set)
                 self._piece(number, numbers[0], count)(ctx, *path[:count], out)
-            # A new mapping: at first it is the empty default of the class, which all evaluations
-            # share.
-            ctx.parts = {**ctx.parts, (slot, keys): self._complete(ctx, out, keys)}
+            if not ctx.parts:
+                ctx.parts = {}  # in place of the default of the class, which all evaluations share
+            ctx.parts[slot, keys] = (
+                frozenset(out) if self.is_set else self._complete(ctx, out, keys)
+            )
         return ctx.parts[slot, keys]
 
     # Which rules

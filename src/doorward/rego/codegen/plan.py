@@ -182,8 +182,8 @@ class Plan:
         return None if node is None or rest or self.is_constant(node) else node.name
 
     def is_keyed(self, node: RuleNode) -> bool:
-        """Return True if the rules at `node` make an object key by key."""
-        return any(d.tail for d in node.definitions)
+        """Return True if the rules at `node` make a set or object key by key."""
+        return any(d.tail or d.is_set for d in node.definitions)
 
     # Places whose definitions are chosen from a table
 

@@ -66,7 +66,7 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
 
 def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -> Operand:
     """Write a lookup in the answer of the rules at `node`, and return its value. In exact code,
-    rules that make an object key by key compute only the part at the known keys.
+    rules that make a set or object key by key compute only the part at the known keys.
     """
     alias = state.plan.alias(node)
     if alias is not None:

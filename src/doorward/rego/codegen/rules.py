@@ -643,7 +643,9 @@ def _fill(
         # Of many answers one is noted, behind the loop.
         answered = state.temps.fresh_shared("answered")
         state.code.assign(answered, ast.Constant(value=False))
-    with _rule_scope(state, rule, keys, definition.tail, leave=None if several else leave):
+    # A member of a set is its own key, behind those of the objects around the set.
+    patterns = (*definition.tail, *([rule.head.key] if rule.head.key is not None else []))
+    with _rule_scope(state, rule, keys, patterns, leave=None if several else leave):
         if rules.node.is_set_of_members:
             assert rule.head.key is not None
             member = term(state, rule.head.key)

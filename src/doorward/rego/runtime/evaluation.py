@@ -187,7 +187,7 @@ class Tracer(Protocol):
 
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
 _NO_PRESETS: Final[dict[int, Any]] = {}
-_NO_PARTS: Final[Mapping[tuple[int, tuple[Key, ...]], Any]] = {}
+_NO_PARTS: Final[dict[tuple[int, tuple[Key, ...]], Any]] = {}
 
 
 class Evaluation(Context):
@@ -212,8 +212,8 @@ class Evaluation(Context):
     tracer: Tracer | None = None
     sorted_sets: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
     """The sorted members of sets that were iterated."""
-    parts: Mapping[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
-    """The parts of partial objects that were computed for look-ups, by slot and key."""
+    parts: dict[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
+    """The parts of partial sets and objects that were computed for look-ups, by slot and key."""
     exact = False
     """True if the code is that of `codegen/exact.py`."""
     base: BaseData | None = None
