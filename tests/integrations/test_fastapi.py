@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from runpy import run_path
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI, Form
+from fastapi import Depends, FastAPI, Form, Request
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
@@ -133,6 +134,40 @@ def test_the_input_is_the_sidecars_unless_one_is_given(client: TestClient) -> No
     assert client.post("/body", json={"a": 1, "b": "x" * 9000}).status_code == 400
     chunked = client.post("/body", content=iter([b'{"a"', b": 1}"]))
     assert "body is cut" in chunked.json()["detail"]
+
+
+def test_a_body_of_http_2_without_a_length_is_read_up_to_the_limit() -> None:
+    app = FastAPI()
+    small = Depends(require("p/allow", options=HttpOptions(max_body=9, strict=False)))
+
+    @app.post("/", dependencies=[small])
+    async def post(request: Request) -> Any:
+        return await request.json()
+
+    async def send(*chunks: bytes) -> tuple[int, bytes, int]:
+        """The status and body of the answer, and how many chunks were asked for."""
+        waiting, sent = list(chunks), []
+
+        async def receive() -> Any:
+            body = waiting.pop(0)
+            return {"type": "http.request", "body": body, "more_body": bool(waiting)}
+
+        async def answer(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"content-type", b"application/json"), (b"host", b"a.example")]
+        scope = {"type": "http", "http_version": "2", "method": "POST", "headers": headers}
+        where = {"path": "/", "raw_path": b"/", "query_string": b"", "scheme": "http"}
+        await app({**scope, **where, "server": ("a.example", 80)}, receive, answer)
+        return sent[0]["status"], sent[1]["body"], len(chunks) - len(waiting)
+
+    with from_modules({"p.rego": "package p\n\nallow if input.parsed_body.a == 1\n"}) as point:
+        install(app, point)
+        assert asyncio.run(send(b'{"a"', b":1}")) == (200, b'{"a":1}', 2)
+        assert asyncio.run(send(b'{"a"', b":2}"))[0] == 403
+        status, body, asked = asyncio.run(send(b'{"a":1}', b"   ", b" " * 9, b" "))
+    assert (status, asked) == (400, 2)
+    assert b"more than 9 bytes needs a content-length" in body
 
 
 def test_the_body_of_a_form_is_seen_behind_the_middleware() -> None:

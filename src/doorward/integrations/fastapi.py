@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 from starlette.requests import HTTPConnection, Request
 
 from doorward.enforcement.check import HttpOptions
-from doorward.enforcement.errors import RequestError
+from doorward.enforcement.errors import RequestError, RequestParseError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.refusals import REASON_HEADER, log_failure
 from doorward.enforcement.rows import conditions_of_rows, masks_of_rows
@@ -232,7 +232,8 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
     """Read the body; return at most `limit` bytes, and True if it has more.
 
     A body that is declared longer, or has a `transfer-encoding` and so no declared length, is not
-    read at all: the result is one space and True. RuntimeError if FastAPI has read it as a form.
+    read at all: the result is one space and True. RequestParseError for a longer body without
+    either, as HTTP/2 allows. RuntimeError if FastAPI has read it as a form.
     """
     length = request.headers.get("content-length", "")
     is_long = (parse_digits(length) or 0) > limit
@@ -240,7 +241,8 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
         return b" ", True  # what is longer than the policy may see is not read for it
     is_cut = False
     try:
-        content = await request.body()
+        is_declared = length or request.scope["http_version"].startswith("1")
+        content = await (request.body() if is_declared else _undeclared_body(request, limit))
     except RuntimeError as error:  # FastAPI reads a form, and keeps none of its bytes
         if BODY not in request.scope:
             raise RuntimeError(
@@ -250,3 +252,17 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
             ) from error
         content, is_cut = request.scope[BODY]
     return content[:limit], is_cut or len(content) > limit
+
+
+async def _undeclared_body(request: Request, limit: int) -> bytes:
+    """Read a body without a declared length, chunk by chunk, and leave it to the route.
+    RequestParseError if it is longer than `limit`: what was read of it cannot be put back.
+    """
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > limit:
+            message = f"a body of more than {limit} bytes needs a content-length"
+            raise RequestParseError(message)
+    request._body = bytes(content)  # where Starlette's body() keeps it
+    return request._body
