@@ -550,8 +550,8 @@ def _collect(node: Any, path: str, parts: list[_Found], *, smaller: bool) -> Non
 def _at(root: Any, pointer: str) -> Any:
     """The part of a schema at a pointer; True where there is none."""
     here = root
-    for step in pointer.split("/")[1:]:
-        name = step.replace("%25", "%").replace("~1", "/").replace("~0", "~")
+    for part in pointer.split("/")[1:]:
+        name = part.replace("%25", "%").replace("~1", "/").replace("~0", "~")
         if isinstance(here, dict):
             here = here.get(name, True)
         elif isinstance(here, list) and name.isdecimal() and int(name) < len(here):

@@ -401,13 +401,13 @@ class _Writer(Choices):
     def _block_scalar(self, content: str, indent: int) -> str:
         """A literal or folded scalar below its header."""
         header = self.pick("|>") + self.pick(["", "", "", "-", "+"])
-        step = self.pick([1, 2, 2, 4])
+        width = self.pick([1, 2, 2, 4])
         if self.chance() < 0.15:
-            number = self.pick(["0", "9", "10", "1", "3"]) if self.odd(0.3) else str(step)
+            number = self.pick(["0", "9", "10", "1", "3"]) if self.odd(0.3) else str(width)
             header = header[0] + self.pick([number + header[1:], header[1:] + number])
         if self.odd(0.1):
             header += self.pick(["#", " #", " # c", "a", "+-", "\t", " x", "--", "-+1"])
-        pad = " " * (indent + step)
+        pad = " " * (indent + width)
         text = content if self.is_odd else _above_controls(content, "\t\n")
         count = self.pick([0, 1, 1, 1, 2, 3, 4])
         lines = text.split("\n") + [

@@ -145,7 +145,7 @@ def test_a_body_of_http_2_without_a_length_is_read_up_to_the_limit() -> None:
         return await request.json()
 
     async def send(*chunks: bytes) -> tuple[int, bytes, int]:
-        """The status and body of the answer, and how many chunks were asked for."""
+        """The status and body of the answer, and how many chunks were received for."""
         waiting, sent = list(chunks), []
 
         async def receive() -> Any:
@@ -165,8 +165,8 @@ def test_a_body_of_http_2_without_a_length_is_read_up_to_the_limit() -> None:
         install(app, point)
         assert asyncio.run(send(b'{"a"', b":1}")) == (200, b'{"a":1}', 2)
         assert asyncio.run(send(b'{"a"', b":2}"))[0] == 403
-        status, body, asked = asyncio.run(send(b'{"a":1}', b"   ", b" " * 9, b" "))
-    assert (status, asked) == (400, 2)
+        status, body, received = asyncio.run(send(b'{"a":1}', b"   ", b" " * 9, b" "))
+    assert (status, received) == (400, 2)
     assert b"more than 9 bytes needs a content-length" in body
 
 

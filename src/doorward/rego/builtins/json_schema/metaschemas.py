@@ -60,17 +60,21 @@ def _definitions(draft: int) -> dict[str, Any]:
 def _annotations(draft: int) -> dict[str, Any]:
     """The properties that name and describe a schema."""
     text = {"type": "string"}
-    found: dict[str, Any] = {name: text for name in ("title", "description", "format")}
-    found["default"] = _any(draft)
+    properties: dict[str, Any] = {name: text for name in ("title", "description", "format")}
+    properties["default"] = _any(draft)
     if draft == 4:
-        return {**found, "id": text, "$schema": text}
+        return {**properties, "id": text, "$schema": text}
     reference = {"type": "string", "format": "uri-reference"}
-    found |= {"$id": reference, "$ref": reference, "$schema": {"type": "string", "format": "uri"}}
-    found["examples"] = {"type": "array", "items": _any(draft)}
+    properties |= {
+        "$id": reference,
+        "$ref": reference,
+        "$schema": {"type": "string", "format": "uri"},
+    }
+    properties["examples"] = {"type": "array", "items": _any(draft)}
     if draft == 7:
-        found |= {name: text for name in ("$comment", "contentMediaType", "contentEncoding")}
-        found["readOnly"] = {"type": "boolean", "default": False}
-    return found
+        properties |= {name: text for name in ("$comment", "contentMediaType", "contentEncoding")}
+        properties["readOnly"] = {"type": "boolean", "default": False}
+    return properties
 
 
 def _limits(draft: int) -> dict[str, Any]:
@@ -80,13 +84,13 @@ def _limits(draft: int) -> dict[str, Any]:
     above: dict[str, Any] = (
         {"minimum": 0, "exclusiveMinimum": True} if draft == 4 else {"exclusiveMinimum": 0}
     )
-    found: dict[str, Any] = {"multipleOf": {**number, **above}}
+    properties: dict[str, Any] = {"multipleOf": {**number, **above}}
     for name in ("Maximum", "Minimum"):
-        found |= {name.lower(): number, f"exclusive{name}": exclusive}
+        properties |= {name.lower(): number, f"exclusive{name}": exclusive}
     for name in ("Length", "Items", "Properties"):
-        found[f"max{name}"] = _refer(_size(draft))
-        found[f"min{name}"] = _refer(f"{_size(draft)}Default0")
-    return found
+        properties[f"max{name}"] = _refer(_size(draft))
+        properties[f"min{name}"] = _refer(f"{_size(draft)}Default0")
+    return properties
 
 
 def _parts(draft: int) -> dict[str, Any]:
@@ -97,7 +101,7 @@ def _parts(draft: int) -> dict[str, Any]:
     )
     by_name: dict[str, Any] = {"type": "object", "additionalProperties": schema, "default": {}}
     dependency = {"anyOf": [schema, _refer("stringArray")]}
-    found: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "additionalItems": other,
         "additionalProperties": other,
         "items": {"anyOf": [schema, _refer("schemaArray")], "default": _any(draft)},
@@ -109,18 +113,18 @@ def _parts(draft: int) -> dict[str, Any]:
         **{name: _refer("schemaArray") for name in ("allOf", "anyOf", "oneOf")},
     }
     if draft >= 6:
-        found |= {"contains": schema, "propertyNames": schema}
+        properties |= {"contains": schema, "propertyNames": schema}
     if draft == 7:
-        found |= {name: schema for name in ("if", "then", "else")}
-        found["patternProperties"] = {**by_name, "propertyNames": {"format": "regex"}}
-    return found
+        properties |= {name: schema for name in ("if", "then", "else")}
+        properties["patternProperties"] = {**by_name, "propertyNames": {"format": "regex"}}
+    return properties
 
 
 def _values(draft: int) -> dict[str, Any]:
     """The other properties."""
     several = {"type": "array", "minItems": 1, "uniqueItems": True}
     kind = _refer("simpleTypes")
-    found: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "pattern": {"type": "string", "format": "regex"},
         "uniqueItems": {"type": "boolean", "default": False},
         "required": _refer("stringArray"),
@@ -128,5 +132,5 @@ def _values(draft: int) -> dict[str, Any]:
         "type": {"anyOf": [kind, {**several, "items": kind}]},
     }
     if draft >= 6:
-        found["const"] = _any(draft)
-    return found
+        properties["const"] = _any(draft)
+    return properties
