@@ -780,3 +780,23 @@ allow if {call}
         engine.prepare("data.p.allow").value({"u": {"cs": [1]}})
     left = engine.partial("data.p.allow", ["input.u"], {}, only_truth=True)
     assert {each.path for each in left.conflicts} == {"data.p.f"}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "f(x) := 2 if { x == input.k with input.k as x; input.u }",
+        'f(x) := 2 if { x == input.u with input as {"u": x} }',
+        "f(x) := 2 if { x == input.u with input.u as x } else := 1",
+        "f(x) := y if { y := 2; y == input.u with input.u as [x, y][0] }",
+    ],
+)
+def test_the_value_of_a_with_is_that_of_the_body_around_it(rule: str) -> None:
+    policy = f"package p\n\n{rule}\n\nallow if f(2)\n"
+    engine = Engine({"p.rego": policy})
+    left = engine.partial("data.p.allow", ["input.u"], {}, only_truth=True)
+    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
+    both = engine.with_modules({"p.rego": policy, **support})
+    for value in ({}, {"u": 1}, {"u": 2}):
+        expected = engine.prepare("data.p.allow").value(value) is True
+        assert any(both.prepare(text).results(value) for text in left.query_texts) is expected

@@ -323,7 +323,7 @@ class Search:
             span,
             location,
         )
-        self.saved[-1].append(Saved(saved, left, right))
+        self.saved[-1].append(Saved(saved, left, right, site.bindings))
         try:
             yield
         finally:

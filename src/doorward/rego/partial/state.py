@@ -273,22 +273,24 @@ def _free_of(expr: Expr) -> Iterator[str]:
 @record
 class Saved:
     """An expression of the residual. Its terms are read in the bindings `left`, the right side of
-    an equation in `right` if there is one. If `left` is None, the expression is final.
+    an equation in `right` if there is one, and the values of its `with` in `around`: those of the
+    body around the `with`. If `left` is None, the expression is final.
     """
 
     expr: Expr
     left: Bindings | None
     right: Bindings | None
+    around: Bindings | None = None
 
     def plug(self, names: Names) -> Expr:
         """Return the expression as it appears in the residual."""
-        left, right = self.left, self.right
-        if left is None:
+        left, right, around = self.left, self.right, self.around or self.left
+        if left is None or around is None:
             return self.expr
         expr = self.expr
         withs = tuple(
             [
-                w if w.names_builtin else replace(w, value=names.plug(w.value, left))
+                w if w.names_builtin else replace(w, value=names.plug(w.value, around))
                 for w in expr.withs
             ]
         )
