@@ -272,3 +272,21 @@ def test_a_lookup_in_a_set_evaluates_the_rules_of_that_member(
 ) -> None:
     policy = f"{rules}\n\np if {{ {query} }}\n"
     assert answer(policy, "data.t.p", {"b": 3}, strict=strict) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "query", "is_evaluated"),
+    [
+        ("r.b if true\n\nr[{}] if startswith(input, `b`)", "data.t.r.k", True),
+        ("r[[1]] if startswith(input, `b`)", "data.t.r[[2]]", True),
+        ("r[[x]] if { x := 1; startswith(input, `b`) }", "data.t.r[[2]]", True),
+        ("r[[1]][2] := 3 if startswith(input, `b`)", "data.t.r[[2]][3]", False),
+        ("r[1] if startswith(input, `b`)", "data.t.r[2]", False),
+        ("r contains [1] if startswith(input, `b`)", "data.t.r[[2]]", False),
+    ],
+)
+def test_a_key_that_is_a_collection_is_compared_behind_the_body(
+    rules: str, query: str, is_evaluated: bool
+) -> None:
+    expected = "eval_type_error" if is_evaluated else UNDEFINED
+    assert answer(rules, query, {"b": 3}, strict=True) == expected

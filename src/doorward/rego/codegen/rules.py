@@ -56,7 +56,7 @@ from doorward.rego.codegen.sharing import Group, Part, Rows, Unshared, parts
 from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.codegen.terms import count_item, key, term
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.nodes import Ref, Rule, Term
+from doorward.rego.syntax.nodes import Array, Object, Ref, Rule, Set, Term
 
 __all__ = [
     "choose_definitions",
@@ -772,7 +772,15 @@ def _rule_scope(
         for parameter, arg in zip(head.args or (), args, strict=False) if patterns is None else ():
             match(state, parameter, Operand(load(arg)))
         for pattern, arg in zip(patterns or (), args, strict=False):
-            if is_pattern(pattern, state.env.names(), state.env.outer, state.plan.callees.arity):
+            # OPA compares a key that is a collection with a variable, behind the body.
+            is_behind = (
+                state.plan.exact
+                and pattern is not head.key
+                and isinstance(pattern, Array | Object | Set)
+            )
+            if not is_behind and is_pattern(
+                pattern, state.env.names(), state.env.outer, state.plan.callees.arity
+            ):
                 match(state, pattern, Operand(load(arg)))
             else:
                 late.append((pattern, arg))
