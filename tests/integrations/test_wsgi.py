@@ -106,6 +106,15 @@ def test_a_denial_is_the_policys(point: DecisionPoint) -> None:
     assert Run(point, environ_of("/wrong")).status == 403
 
 
+@pytest.mark.parametrize("target", ["/x/../open", "/twice%2e", "/other"])
+def test_each_verdict_is_in_the_environ(point: DecisionPoint, target: str) -> None:
+    """Also one of strict mode, whichever part of it refuses the request."""
+    environ = environ_of("/open", RAW_URI=target)
+    verdict = Authorization(lambda *_: [], point, HttpOptions()).decide(environ)
+    assert environ[VERDICT] is verdict
+    assert verdict.status == 400
+
+
 def test_a_body_is_read_by_both(point: DecisionPoint) -> None:
     assert Run(point, environ_of("/body", b'{"a": 1}')).answer == b'{"a": 1}'
     assert Run(point, environ_of("/body", b'{"a": 2}')).status == 403

@@ -20,7 +20,7 @@ FIRST: Final = 1.0
 """Seconds before anything is shown."""
 EACH: Final = 0.2
 _SIGNS: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_EDGE: Final = Edge("waiting", "the progress line cannot be drawn")
+_EDGE: Final = Edge("waiting", "the progress line cannot be drawn; the work goes on")
 
 
 @contextmanager

@@ -231,10 +231,12 @@ class DiscoveryBlock:
         "decision",
         TEXT,
         "",
-        "the document in the discovery bundle that contains the configuration; by default all its "
-        "data",
+        "the document in the discovery bundle that contains the configuration; by default `name`, "
+        "or without it all data of the bundle",
     )
-    name: str = option("name", TEXT, "", "an older form of `resource`")
+    name: str = option(
+        "name", TEXT, "", "older: the bundle's name, for the resource `PREFIX/NAME` and `decision`"
+    )
     prefix: str = option(
         "prefix", TEXT, "bundles", "the path before `name`: the resource is `PREFIX/NAME`"
     )

@@ -35,7 +35,7 @@ __all__ = ["Discovery"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("discovery", "applying the discovered configuration failed")
-_POLL: Final = Edge("discovery-polling", "polling the configuration failed")
+_POLL: Final = Edge("discovery-polling", "a round of discovery failed")
 _FIELDS: Final = {"plugin": "discovery"}
 _FAILURES: Final = (ConfigError, LoadError, ManifestError, RegoError)
 

@@ -167,7 +167,9 @@ class _Thread:
         self._wakes.set()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Ask the thread to end, and wait for it for at most `timeout` seconds."""
+        """Ask the thread to end, and wait for it for at most `timeout` seconds. `/health` no longer
+        watches it.
+        """
         self._parts.remove(self._part)
         self._stop.set()
         self._wakes.set()

@@ -257,7 +257,8 @@ class PluginServer:
         return any(self._loop_parts.problems.values())
 
     def close(self, grace: float = 10.0) -> None:
-        """Stop accepting calls and give open ones `grace` seconds to end.
+        """Answer until the daemon has closed its connections, which takes at most a second; then
+        accept no more calls, and give open ones `grace` seconds to end.
 
         The daemon's connections are closed after an answer, since a call written to a closed
         connection is lost. The socket is renamed before it stops listening, so that the daemon

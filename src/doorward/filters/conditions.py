@@ -125,8 +125,8 @@ def comparisons(body: tuple[Condition, ...]) -> Iterator[Comparison]:
     for each in body:
         if not isinstance(each, Comparison):
             raise fault(
-                "conditions on relations, or with `or` or `not`, cannot be converted "
-                "for other programs: use the filters in Python"
+                "conditions on relations, or with `or` or `not`, cannot be written as SQL text "
+                "or UCAST: use the filters in Python"
             )
         yield each
 

@@ -59,8 +59,8 @@ def _json(value: Any) -> Any:
 
 
 def _number(number: Number) -> Any:
-    """Return a number as OPA writes it: by its double if that is exact, else with its own
-    digits.
+    """Return an int or Number that JSON shows as OPA writes it: in the form of its double if the
+    shortest digits of the double have the same value, else with its own digits.
     """
     text = number_text(number)
     double = float(text)

@@ -76,14 +76,14 @@ class Authorization:
         """Return the verdict on a request, and store it in the environ. Headers that clients may
         not send are removed, and the policy's set.
 
-        A request that cannot be read, or that strict mode refuses, is denied with 400, and its
-        verdict is not stored.
+        A request that cannot be read, or that strict mode refuses, is denied with 400.
         """
         try:
             request = read_request(environ, self._options, derive_target=self._derive_target)
         except RequestError as error:
-            return self._check.refuse(error)
-        verdict = self._check.check(request)
+            verdict = self._check.refuse(error)
+        else:
+            verdict = self._check.check(request)
         apply(verdict, environ)
         return verdict
 

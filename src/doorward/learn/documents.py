@@ -50,8 +50,9 @@ _OTHER: Final = "another-value"
 
 
 def identifier_of(grant: Grant, sets: Mapping[str, Values]) -> str:
-    """Return an identifier of a grant that is the same in every run: a digest of its host, method,
-    template and group. A set counts by its source, not by its words, which may differ.
+    """Return an identifier of a grant that is the same in every run: 12 hexadecimal digits of a
+    digest of its host, method, template and group. A set counts by its source, not by its words,
+    which may differ.
     """
     parts = [
         [part.kind, sets[part.value].source if part.kind == "set" else part.value, part.attribute]

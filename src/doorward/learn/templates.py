@@ -241,7 +241,8 @@ class Templates:
         """Append the part for segments of the type `kind` to the entries' templates, and return the
         entries: the type, or the exact values if they are few.
 
-        Entries are marked `is_below_floor` if together they have too few events for a type.
+        With the type, entries are marked `is_below_floor` if together they have too few events;
+        with exact values, those that have none of them are marked `is_rare`.
         """
         users: defaultdict[str, set[str]] = defaultdict(set)
         for entry in entries:

@@ -487,7 +487,8 @@ class Policies:
 
     def _statement(self, file: str, offset: int) -> Iterator[Token]:
         """Yield the tokens of the statement that contains an offset; a statement begins with a
-        letter at the start of a line.
+        letter or `_` at the start of a line. At its first character, those of the statement before
+        come first.
         """
         text = self.texts.get(file, "")
         start = max((m.start() for m in _LINE.finditer(text, 0, offset)), default=0)

@@ -149,7 +149,8 @@ class Store:
     def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
         """Store `value` at a reserved `path`, with missing parents; later bundles and reloads do
         not remove it. The new revision depends on `text`. Nothing checks that `path` is reserved or
-        free. Raise BusyError, NotReplacedError or CompileError as every change may.
+        free. Raise WriteConflictError if a parent of it, other than the first one, is not an
+        object; BusyError, NotReplacedError or CompileError as every change may.
         """
         with self._hold_lock(self._publishing):
             snapshot, edit = self._begin()
@@ -460,7 +461,7 @@ class Store:
 
 def _put(edit: Edit, path: Path, value: Value) -> None:
     """Put `value` at `path` and create missing parents; a value directly below `data` that is not
-    an object is replaced by one.
+    an object is replaced by one. WriteConflictError if another parent is not an object.
     """
     if not isinstance(edit.read(path[:1]), dict):
         edit.apply(Operation("add", path[:1], {}))

@@ -24,8 +24,9 @@ _NOT_NEWEST: Final = "the last reload of policies and data failed: the previous 
 def get_health(health: Health, parameters: Parameters) -> Response:
     """Return the health of the server: 200, or 500 with the error.
 
-    Always checked: every thread is at work. `?bundles`: each bundle and discovery has been active
-    once. `?plugins`: every part is up; also lists workers. `?policies` (not OPA's): the newest
+    Always checked: every thread is at work. `?bundles` or `?bundle`: each bundle and discovery has
+    been active once. `?plugins`: every part is up, except those in `exclude-plugin`; if there are
+    several workers, a 200 lists them. `?policies` (not OPA's): the newest
     policies are active; without it a failed reload is only a warning, unless reloads fail for long
     and `?plugins` is given.
     """

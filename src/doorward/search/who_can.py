@@ -233,9 +233,9 @@ def input_text(path: Path) -> str:
 
 
 def put(document: Any, path: Path, value: Any) -> Any:
-    """Return a copy of a document with another value at a path. UNDEFINED removes the value, and
-    gives {} for the empty path; otherwise anything on the path that is not an object is replaced by
-    one.
+    """Return a document with another value at a path; the original is not changed. UNDEFINED
+    removes the value, and gives {} for the empty path; otherwise anything on the path that is not
+    an object is replaced by one.
     """
     if not path:
         return {} if value is UNDEFINED else value

@@ -463,15 +463,18 @@ class Sidecar:
         )
 
     def start(self) -> None:
-        """Start to serve, and return. Waits first for the issuers' keys and, with `ready_timeout`,
-        for bundles; a `stop` meanwhile ends the wait, and nothing is served. Raise StartupError,
-        with everything closed, if a part cannot start or bundles are late.
+        """Start to serve, and return. Waits before for the issuers' keys, at most `_KEYS_WITHIN`
+        seconds, and serves without those that are missing; then, with `ready_timeout`, for bundles.
+        Nothing is served if `stop` is called before a wait ends. Raise StartupError, with
+        everything closed, if a part cannot start or bundles are late.
         """
         options = self._options
         if self._shared is None:
             announce(options, self.pdp.snapshot)
         if self._identity is not None:
             self._wait_for_keys(self._identity)
+            if self._stop.is_set():
+                return
         if self._console is not None:
             self._console.serve(self.health.parts)
         try:

@@ -116,6 +116,7 @@ UNREADABLE = [
     ("FROM a\nONBUILD ONBUILD RUN b\n", "instruction ONBUILD is unknown after ONBUILD"),
     ("#!/usr/bin/x\nFROM a\n", "first line of the Dockerfile begins with"),
     (" # syntax=b\nFROM a\n", "beginning of its line"),
+    ("# syntax=\nFROM a\n", "parser directive of the Dockerfile has no value"),
     ("# check=x\n# escape=`\nFROM a\n", "follows directive check"),
     ("# escape=x\nFROM a\n", "directive escape of the Dockerfile must be"),
     ("# syntax=a b\nFROM a\n", "must name an image"),

@@ -47,8 +47,8 @@ def _proxy(path: str) -> Iterator[Finding]:
 
 
 def _private(path: str) -> Iterator[Finding]:
-    """Yield findings on the access to the daemon's own socket at `path`, which only root should
-    open.
+    """Yield the findings on the daemon's own socket at `path`: failures if it is missing, is at a
+    usual path, or can be opened by others than root; `ok` if only root can open it.
     """
     try:
         status = os.stat(path)

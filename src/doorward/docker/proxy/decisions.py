@@ -92,8 +92,8 @@ class PluginDecisions:
         self._long_pool.close()
 
     async def _run_in_thread(self, work: Callable[[], Judged], pool: Pool | None = None) -> Judged:
-        """Do work in a thread of a pool (by default the plugin's) and wait for its result; a
-        refusal at once if the pool is full. Cancelling the wait cancels the work.
+        """Do work in a thread of a pool (by default the plugin's) and wait for its result: a denial
+        if it fails, a refusal at once if the pool is full. Cancelling the wait cancels the work.
         """
         result: asyncio.Future[Judged] = self._loop.create_future()
         cancellation = Cancellation()

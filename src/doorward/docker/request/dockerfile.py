@@ -120,7 +120,7 @@ def _read_directives(lines: list[str]) -> _Directives:
     """Return the parser directives (`# syntax=`, `# escape=`, `# check=`) at the beginning of a
     Dockerfile.
 
-    Raise DockerfileError for repeated or indented ones, for any after `check`, at which old
+    Raise DockerfileError for repeated, indented or empty ones, for any after `check`, at which old
     builders stop, and for values that cannot be read.
     """
     seen: dict[str, str] = {}
@@ -132,9 +132,10 @@ def _read_directives(lines: list[str]) -> _Directives:
             if number == 1 and line.startswith("#!"):
                 raise DockerfileError(1, "first line of the Dockerfile begins with `#!`: remove it")
             if _LIKE_DIRECTIVE.match(line):
-                raise DockerfileError(
-                    number, "parser directive of the Dockerfile is not at the beginning of its line"
+                problem = (
+                    "has no value" if line[0] == "#" else "is not at the beginning of its line"
                 )
+                raise DockerfileError(number, f"parser directive of the Dockerfile {problem}")
             break
         if name in seen or "check" in seen:
             raise DockerfileError(

@@ -497,8 +497,8 @@ def _host_views(
 
 
 def _start(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
-    """Return the views of a request that starts a container, with those of a HostConfig in its body
-    (old clients).
+    """Return the views of a request that starts a container: `checkpoint`, whose folder is that in
+    the query or "", and those of a HostConfig in its body (old clients).
     """
     views = _host_views(body, {}, {}, resolve) if body else {}
     directory = target.query.get("checkpoint-dir", [""])[0]

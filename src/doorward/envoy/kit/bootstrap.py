@@ -213,7 +213,9 @@ def _to_listener(options: Bootstrap) -> Document:
 
 
 def _to_connection_manager(options: Bootstrap) -> Document:
-    """Return the HTTP filter with its normalization of paths, its limits and its timeouts."""
+    """Return the network filter for HTTP: normalization of paths, limits, timeouts, access log,
+    routes and the HTTP filters.
+    """
     return _typed_config(
         "envoy.filters.network.http_connection_manager",
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",

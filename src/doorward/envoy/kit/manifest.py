@@ -37,8 +37,8 @@ def write_manifest(
 
 
 def _mark(value: Any, texts: list[Text]) -> Any:
-    """Return a copy of a document in which each `Text` is replaced by a mark, and append it to
-    `texts`.
+    """Return a copy of a document in which each `Text` is appended to `texts` and replaced by a
+    mark with its index there.
     """
     match value:
         case Text():

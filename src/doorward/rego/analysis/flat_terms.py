@@ -147,7 +147,8 @@ class _Unification:
     def _variable(self, name: str, other: Any) -> None:
         """Mark what the equation of a variable with `other` binds: the variable if `other` is
         known, or the variables in `other` if the variable is bound. If neither is and `other` is a
-        variable or a collection, record in `unknown` what they wait for.
+        variable, an array or an object, record in `unknown` what they wait for. Sets count as
+        known.
         """
         kind = type(other)
         if self._is_var(other):

@@ -152,8 +152,8 @@ class _Shortener:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """Return a term with its chains split; the expressions for the parts are appended to `out`.
-        The operands of `print` are left unchanged.
+        """Return a term with its chains split; the expressions for the parts are appended to `out`,
+        those of a comprehension to its body. The operands of `print` are left unchanged.
         """
         match term:
             case Call(infix=True):

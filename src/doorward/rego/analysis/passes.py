@@ -271,8 +271,8 @@ def order_bodies(program: Program) -> list[Diagnostic]:
 
 
 def check_recursion(program: Program) -> list[Diagnostic]:
-    """Build the graph of dependencies and report recursive rules. Before types, which are inferred
-    in the order of the graph.
+    """Set `program.graph`, the dependencies, and `program.constant`; return the errors about
+    recursive rules. Before types, which are inferred in the order of the graph.
     """
     program.graph = build_dependencies(program.root, program.callees, program.shapes)
     program.constant = constant_nodes(program.root, program.graph)

@@ -328,9 +328,9 @@ def regex_template_match(template: str, value: str, start: str, end: str) -> boo
 
 @lru_cache(maxsize=_CACHED)
 def _template_matcher(template: str, start: str, end: str) -> Any:
-    """Compile a template, whose expressions stand between `start` and `end`, to a matcher of
-    complete texts. BuiltinError for an invalid expression or unbalanced delimiters, LimitError for
-    one that is too large. Cached.
+    """Compile a template, whose expressions stand between `start` and `end`, to a function that is
+    True for a complete text that matches. BuiltinError for an invalid expression or unbalanced
+    delimiters, LimitError for one that is too large. Cached.
     """
     expression = "^"
     copied = 0

@@ -238,7 +238,9 @@ def references_of(node: Expr | Rule) -> Iterator[Ref]:
 
 
 def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
-    """Yield the references that must be defined for `expr` to hold."""
+    """Yield references that must be defined for `expr` to hold: those of its term, or of the
+    collection of `some … in`, and of the calls before it; none of `not`, `every` and `with`.
+    """
     for each in (*expr.before, expr):
         term = each.term.domain if isinstance(each.term, SomeIn) else each.term
         if not each.negated and isinstance(term, get_args(Term)):

@@ -558,6 +558,8 @@ def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] |
     """
     if type(pattern) is not str or type(delimiters) is not list:
         return None
+    if any(type(each) is not str for each in delimiters):
+        return None
     split = "".join(delimiters) if delimiters else "."
     parts = split_escaped(pattern, split)
     if any(part != "*" and _is_pattern(part) for part in parts):

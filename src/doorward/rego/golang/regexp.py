@@ -189,8 +189,8 @@ class Pattern:
 
 
 def next_character(data: bytes, at: int) -> int:
-    """Return the byte offset of the character after the one at `at`; `len(data) + 1` if `at` is the
-    end of the data.
+    """Return the byte offset of the character after the one at `at` in valid UTF-8; `len(data) + 1`
+    if `at` is the end of the data.
     """
     at += 1
     while at < len(data) and data[at] & 0xC0 == 0x80:

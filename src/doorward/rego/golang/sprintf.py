@@ -549,8 +549,8 @@ def _shortest(number: float, precision: int | None) -> str:
 
 
 def _split(text: str) -> tuple[str, int]:
-    """Return a number's digits without zeros at both ends, and the decimal exponent of the first
-    one: `0.0120` -> `("12", -2)`.
+    """Return the digits of an unsigned number, which may have an exponent, without zeros at both
+    ends, and the decimal exponent of the first one: `0.0120` -> `("12", -2)`, `0` -> `("0", 0)`.
     """
     mantissa, _, power = text.partition("e")
     integer, _, rest = mantissa.partition(".")

@@ -139,7 +139,9 @@ class URL:
         return "" if self.written_fragment == encoded else self.written_fragment
 
     def __str__(self) -> str:
-        """Return the URL as text, each part encoded if it is not written in a valid encoding."""
+        """Return the URL as text, as Go does: path and fragment as written if that is a valid
+        encoding, otherwise encoded; user and host encoded again; query and `opaque` unchanged.
+        """
         text = f"{self.scheme}:" if self.scheme else ""
         if self.opaque:
             text += self.opaque

@@ -103,7 +103,9 @@ def define(search: SearchContext, path: Ref) -> Definitions | None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Return True if the document can only be true, or false by default."""
+    """Return True if all rules have the constant value true, without `else`, and the default, if
+    there is one, is false.
+    """
     default = node.default
     if node.has_else or (default is not None and default.value != Constant(False)):
         return False

@@ -142,8 +142,8 @@ class Settled:
         return tuple([expr for expr in body if expr is not None])
 
     def _is_comparison(self, expr: Expr, body: Body) -> bool:
-        """Return True if a call of a built-in with two operands, without `not`, compares an unknown
-        reference with a variable that `body` equates with a known part of the input.
+        """Return True if `expr`, without `not`, calls a built-in of two operands, any one, with an
+        unknown reference and a variable that `body` equates with a known part of the input.
         """
         operator = expr.operator
         if expr.negated or type(operator) is not str or len(expr.args) != 2:

@@ -644,7 +644,9 @@ class Interpreter:
         self, pattern: Term, lens: Lens, env: Env
     ) -> Iterator[tuple[Env, list[tuple[Lens, Lens]]]]:
         """Match a pattern with the value of a lens. For each way to do so, yield the bindings, and
-        the pairs of values that would have to be equal and are not; [] if the pattern matches.
+        the pairs of values that would have to be equal and are not; [] if there are none. Other
+        keys of an object are not compared, nor is the kind of the value: a variable for a missing
+        item is bound to UNDEFINED.
 
         For an array of another length than the pattern, such a pair is the array, and the same
         array cut or filled to that length.

@@ -305,7 +305,7 @@ def _is_range(value: str) -> bool:
 _add("address", "an IP address in its usual spelling", _is_address)
 _add("cidr", "a range of IP addresses in its usual spelling", _is_range)
 _pattern("mac", "a MAC address", re.compile(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}"))
-_pattern("port", "a port or range, with its protocol", re.compile(
+_pattern("port", "a port or range, with or without /tcp, /udp or /sctp", re.compile(
     r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:/(?:tcp|udp|sctp))?"
 ))  # fmt: skip
 _pattern("host-port", "a port or a range", re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?"))

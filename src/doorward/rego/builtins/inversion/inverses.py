@@ -955,7 +955,7 @@ def invert_units(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 def invert_semver(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Candidates for operand `i` of `semver.compare`: versions equal to, above and below the other
     operand's. If operand `i` now has a pre-release part, those above also with that part.
-    ValueError if the other version is not made of numbers.
+    ValueError if the other version does not begin with three numbers.
     """
     other = o[1 - i]
     parts = other.lstrip("v").partition("-")[0].partition("+")[0].split(".")
