@@ -178,8 +178,8 @@ fuzz: $(STAMP)
 		--no-deps --require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@for fuzzer in differential newest builtins tokens certificates schemas yaml_texts multipart \
-		request residuals; do \
+	@for fuzzer in differential newest builtins tokens certificates schemas yaml_texts \
+		graphql_documents multipart request residuals; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)

@@ -40,7 +40,6 @@ PUBLIC = sorted(
 HEAVY = {
     "cryptography",
     "google.protobuf",
-    "graphql",
     "grpc",
     "httpx",
     "starlette",

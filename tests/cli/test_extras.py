@@ -22,7 +22,6 @@ BASE = {
     "click": "click",
     "cryptography": "cryptography",
     "google-re2": "re2",
-    "graphql-core": "graphql",
     "httpx": "httpx",
     "PyYAML": "yaml",
     "tzdata": "tzdata",

@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 SERVERS = {"grpc", "starlette", "uvicorn", "prometheus_client", "google.protobuf"}
-LIBRARIES = {"cryptography", "graphql", "httpx", "yaml"}
+LIBRARIES = {"cryptography", "httpx", "yaml"}
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_server_loads_nothing_for_saved_programs_and_trees(tmp_path: Path) -> 
 def test_a_server_loads_no_http_client_until_it_sends(tmp_path: Path) -> None:
     loaded = python("import sys, doorward.server.sidecar; print(*sys.modules)", tmp_path).split()
     assert "doorward.telemetry.traced_sender" in loaded
-    assert not {"graphql", "grpc", "httpx", "opentelemetry"} & set(loaded)
+    assert not {"grpc", "httpx", "opentelemetry"} & set(loaded)
 
 
 def test_formatting_imports_only_the_built_ins_that_are_called(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Random tokens, certificates, schemas, YAML: Doorward answers as OPA 1.20.2 does.
+"""Random tokens, certificates, schemas, YAML, GraphQL: Doorward answers as OPA 1.20.2 does.
 
 The same calls in each run; longer by hand, see fuzz/README.md.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from fuzz import certificates, schemas, tokens, yaml_texts
+from fuzz import certificates, graphql_documents, schemas, tokens, yaml_texts
 from fuzz.calls import ask_opa, ask_ours, is_random
 from fuzz.opa_engine import OpaEngine
 
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.long
 
 GENERATORS: Final = {
     "x509": certificates.call_of,
+    "graphql": graphql_documents.call_of,
     "schemas": schemas.call_of,
     "jwt": tokens.call_of,
     "yaml": yaml_texts.call_of,

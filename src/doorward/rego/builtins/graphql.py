@@ -1,33 +1,28 @@
 """GraphQL: parse queries and schemas, and say whether a query is right for a schema.
 
-graphql-core reads and validates; the objects are those of `gqlparser`. A query or schema may be
-given as text or as such an object. Bounds: `MAX_TEXT` characters and `MAX_QUERY_TOKENS` or
-`MAX_SCHEMA_TOKENS` tokens of a text, nesting as deep as Python's stack follows, a hundred findings.
-Schemas used last stay parsed.
+`gqlparser` reads and validates, as the Go library of this name does. A query or schema may be given
+as text or as the object that it becomes. Bounds: `MAX_TEXT` characters and `MAX_QUERY_TOKENS` or
+`MAX_SCHEMA_TOKENS` tokens of a text, nesting as deep as Python's stack follows. Schemas used last
+stay parsed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from inspect import signature
-from typing import Any, Final
+from typing import Final
 
-from doorward.rego.builtins.gqlparser.documents import (
-    Object,
-    from_query,
-    from_schema,
-    query_text,
-    schema_text,
-    unexpected_string,
-)
+from doorward.rego.builtins.gqlparser.nodes import Node, Object, from_object, to_object
+from doorward.rego.builtins.gqlparser.parser import parse_query, parse_schema
+from doorward.rego.builtins.gqlparser.rules import validate
+from doorward.rego.builtins.gqlparser.schemas import Schema, read_schema
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import LONG, Context
 from doorward.rego.builtins.registry.signature import any_, any_of, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.values import Value
+from doorward.rego.golang.octets import scrub
+from doorward.rego.values import Value, to_python
 
 MAX_TEXT: Final = 512 * 1024
 MAX_QUERY_TOKENS: Final = 10_000
@@ -47,7 +42,7 @@ def graphql_parse_query(context: Context, query: str) -> Object:
     LimitError above `MAX_TEXT` characters or `MAX_QUERY_TOKENS` tokens.
     """
     with _enforce_deadline(context, query):
-        return from_query(_parse(query, MAX_QUERY_TOKENS))
+        return to_object(_query(query))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
@@ -57,7 +52,7 @@ def graphql_parse_schema(context: Context, schema: str) -> Object:
     tokens.
     """
     with _enforce_deadline(context, schema):
-        return from_schema(_parse(schema, MAX_SCHEMA_TOKENS))
+        return to_object(_schema_document(schema))
 
 
 def _refuse_schema(query: Value, schema: Value) -> None:
@@ -65,7 +60,7 @@ def _refuse_schema(query: Value, schema: Value) -> None:
     of the wrong kind, as in OPA. Called by the registry when the operand check failed.
     """
     if isinstance(query, str):
-        _parse(query, MAX_QUERY_TOKENS)
+        _query(query)
 
 
 @builtin(
@@ -113,7 +108,7 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
     """
     try:
         with _enforce_deadline(context, query, schema):
-            _validate(_query_text(query), _schema_text(schema))
+            _validate(_query(query), schema)
     except BuiltinError:
         return False
     return True
@@ -126,7 +121,7 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     """
     try:
         with _enforce_deadline(context, schema):
-            _schema(_schema_text(schema))
+            _schema(schema)
     except BuiltinError:
         return False
     return True
@@ -146,192 +141,69 @@ def _parse_both(query: Value, schema: Value) -> tuple[Object, Object]:
     text or an AST object. BuiltinError if one is invalid or the query does not match the schema;
     LimitError if one is too large or nested too deeply.
     """
-    query_, schema_ = _query_text(query), _schema_text(schema)
-    _validate(query_, schema_)
-    return (
-        from_query(_parse(query_, MAX_QUERY_TOKENS)),
-        from_schema(_parse(schema_, MAX_SCHEMA_TOKENS)),
-    )
+    query_, schema_ = _query(query), _schema_document(schema)
+    objects = to_object(query_), to_object(schema_)
+    _validate(query_, schema)
+    return objects
 
 
-def _query_text(query: Value) -> str:
-    return _text(1, query, query_text)
+def _query(query: Value) -> Node:
+    return _document(1, query, "QueryDocument")
 
 
-def _schema_text(schema: Value) -> str:
-    return _text(2, schema, schema_text)
+def _schema_document(schema: Value) -> Node:
+    return _document(2, schema, "SchemaDocument")
 
 
-def _text(position: int, value: Value, write: Callable[[Value], str]) -> str:
-    """Return `value` itself if it is a string, or the text that `write` returns for an AST object.
-    OperandError for another kind of operand, BuiltinError for an object that is not an AST,
-    LimitError for one nested too deeply.
+def _document(position: int, value: Value, struct: str) -> Node:
+    """Read a text or an AST object. OperandError for another kind of operand, BuiltinError for what
+    is not a document, LimitError for one that is too large or nested too deeply.
     """
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, dict):
-        raise operand_error(position, value, "string", "object")
     try:
-        return write(value)
+        if isinstance(value, str):
+            return _parse(value, struct)
+        if isinstance(value, dict):
+            return from_object(struct, to_python(value))
     except RecursionError:
-        raise LimitError("GraphQL AST is nested too deeply") from None
+        raise LimitError("GraphQL document is nested too deeply") from None
+    raise operand_error(position, value, "string", "object")
 
 
-def _parse(text: str, max_tokens: int) -> Any:
-    """Parse GraphQL text and return graphql-core's document; an empty text gives an empty document.
-    BuiltinError for a syntax error, LimitError for a text with too many characters or tokens or too
-    much nesting.
+_PARSERS: Final[dict[str, tuple[Callable[[str, int], Node], int]]] = {
+    "QueryDocument": (parse_query, MAX_QUERY_TOKENS),
+    "SchemaDocument": (parse_schema, MAX_SCHEMA_TOKENS),
+}
+
+
+def _parse(text: str, struct: str) -> Node:
+    """Parse a text; BuiltinError for a syntax error, LimitError for too many characters or
+    tokens.
     """
-    # only policies that use GraphQL need it
-    from graphql import DocumentNode, GraphQLSyntaxError, parse
-
     if len(text) > MAX_TEXT:
         raise LimitError(f"GraphQL string is longer than {MAX_TEXT} characters")
-    if not text.strip():
-        return DocumentNode(definitions=())
-    try:
-        return parse(text, **_parser_options(parse), max_tokens=max_tokens)
-    except GraphQLSyntaxError as error:
-        raise _syntax_error(error) from None
-    except RecursionError:  # pragma: no cover - newer versions of the library count themselves
-        raise LimitError("GraphQL string is nested too deeply") from None
+    parse, most = _PARSERS[struct]
+    return parse(text if text.isascii() else scrub(text), most)
 
 
-@lru_cache(maxsize=1)
-def _parser_options(parse: Callable[..., Any]) -> dict[str, Any]:
-    """Return the keyword arguments that make graphql-core's `parse` accept what OPA accepts, such
-    as variables of fragments; only those that the installed release has, since releases name them
-    differently.
+def _schema(schema: Value) -> Schema:
+    """Read and check a schema. BuiltinError if it is invalid, LimitError if it is too large. A
+    schema without a query type is accepted. Those of the texts used last are cached.
     """
-    readers = {
-        "allow_empty_selection_sets": False,
-        "allow_legacy_fragment_variables": True,
-        "experimental_fragment_arguments": True,
-    }
-    known = signature(parse).parameters
-    return {name: value for name, value in readers.items() if name in known}
-
-
-_INVALID: Final = ("Invalid character", "Invalid number", "Unterminated", "Unexpected character")
-_NAMED: Final = re.compile(r"(Name|Int|Float|String|BlockString) ['\"](.*?)['\"]", re.DOTALL)
-_FOUND: Final = re.compile(r"(, found \w+) ['\"].*", re.DOTALL)
-_WORD: Final = re.compile(r"Expected '(\w+)'")
-_PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
-
-
-def _syntax_error(error: Any) -> BuiltinError | LimitError:
-    """Translate graphql-core's syntax error to the words of the library that OPA uses, with line
-    and column. The result is a LimitError if the parser stopped at a limit. Returns the error; does
-    not raise it.
-    """
-    from graphql import Lexer, Source  # loaded by now
-
-    text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
-    if text.startswith(("Document contains more than", "Document is nested too deeply")):
-        return LimitError(f"GraphQL: {text}")
-    source, offset = error.source.body, error.positions[0]
-    here = source[offset : offset + 1]
-    where = error.locations[0]
-    column = where.column
-    if text.startswith(_INVALID):
-        text = "Unexpected <Invalid>"
-    elif text.startswith("Unexpected variable"):
-        text = "Unexpected $"
-    elif text.startswith("Unexpected description"):
-        text = unexpected_string(Lexer(Source(source[offset:])).advance())
-    elif here in {"}", ")"} and source[:offset].rstrip().endswith(("{", "(")):
-        text = f"expected at least one definition, found {here}"
-    # In place of a word the text of the token is named, elsewhere its kind alone.
-    is_word = _WORD.match(text) is not None
-    text = _WORD.sub(r'Expected "\1"', text if is_word else _FOUND.sub(r"\1", text))
-    text = _NAMED.sub(lambda m: f'{m[1]} "{m[2]}"', _PUNCTUATION.sub(r"\1", text))
-    if "String" in text and here == '"':
-        column += 3 if source.startswith('"""', offset) else 1
-    return BuiltinError(f"{text} in GraphQL string at location {where.line}:{column}")
-
-
-def _locate(text: str, error: Any) -> BuiltinError:
-    """Build, but do not raise, the error `TEXT in GraphQL string at location LINE:COLUMN`, with the
-    place of graphql-core's error, or 0:0 if it has none.
-    """
-    where = error.locations[0] if error.locations else None
-    location = f"{where.line}:{where.column}" if where else "0:0"
-    return BuiltinError(f"{text} in GraphQL string at location {location}")
+    if isinstance(schema, str):
+        return _schema_of(schema)
+    return read_schema(_schema_document(schema))
 
 
 @lru_cache(maxsize=16)
-def _schema(text: str) -> Any:
-    """Parse and validate a schema text, and return graphql-core's schema. BuiltinError if it is
-    invalid, LimitError if it is too large. A schema without a query type is accepted. The 16
-    schemas used last are cached.
-    """
-    from graphql import GraphQLError, build_ast_schema, validate_schema
+def _schema_of(text: str) -> Schema:
+    return read_schema(_schema_document(text))
 
-    document = _parse(text, MAX_SCHEMA_TOKENS)
-    from_schema(document)
+
+def _validate(query: Node, schema: Value) -> None:
+    """Raise BuiltinError with what is wrong if the query is not valid for the schema, or if the
+    schema is not valid; LimitError if one is too large or nested too deeply.
+    """
     try:
-        schema = build_ast_schema(_with_definitions(document))
-        wrong = [
-            error
-            for error in validate_schema(schema)
-            if not error.message.startswith("Query root type must be provided")
-        ]
-    except TypeError as error:
-        raise _not_a_schema(str(error)) from None
-    except GraphQLError as error:
-        raise _not_a_schema(error.message) from None
-    except RecursionError:  # pragma: no cover - as above
-        raise LimitError("GraphQL schema is nested too deeply") from None
-    if wrong:
-        raise _not_a_schema(wrong[0].message)
-    return schema
-
-
-def _with_definitions(document: Any) -> Any:
-    """Return a copy of the document in which the first extension of a type that the document does
-    not define is that type's definition, as in OPA's library.
-    """
-    import graphql  # loaded by now
-
-    known = {n.name.value for n in document.definitions if n.kind.endswith("type_definition")}
-    definitions: list[Any] = []
-    for node in document.definitions:
-        if node.kind.endswith("type_extension") and node.name.value not in known:
-            known.add(node.name.value)
-            defining = type(node).__name__.replace("Extension", "Definition")
-            parts = {key: getattr(node, key, None) for key in node.keys if key != "description"}
-            node = getattr(graphql, defining)(**parts)
-        definitions.append(node)
-    return graphql.DocumentNode(definitions=tuple(definitions))
-
-
-def _not_a_schema(why: str) -> BuiltinError:
-    return BuiltinError(f"Error in gqlparser SchemaDocument to Schema conversion: {why}")
-
-
-_REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
-
-
-def _validate(query: str, schema: str) -> None:
-    """Raise BuiltinError with the first problem if the text `query` is not valid for the schema
-    text `schema`, or if one of them cannot be parsed; LimitError if one is too large or nested too
-    deeply. Validation stops after 100 problems.
-    """
-    from graphql import validate
-
-    document = _parse(query, MAX_QUERY_TOKENS)
-    from_query(document)
-    prepared = _schema(schema)
-    for node in document.definitions:
-        if node.kind == "operation_definition" and not prepared.get_root_type(node.operation):
-            kind = node.operation.value
-            raise BuiltinError(f'Schema does not support operation type "{kind}"')
-    # What is left to say of a schema without queries does not concern the query.
-    prepared._validation_errors = []
-    try:
-        errors = validate(prepared, document, max_errors=100)
-    except RecursionError:  # pragma: no cover - as above
-        raise LimitError("GraphQL string is nested too deeply") from None
-    if errors:
-        text = _REQUIRED.sub(r"Field '\1' argument '\2'", errors[0].message).replace("'", '"')
-        raise _locate(text.removesuffix(".") if len(errors) == 1 else text, errors[0])
+        validate(_schema(schema), query)
+    except RecursionError:
+        raise LimitError("GraphQL query is nested too deeply") from None
