@@ -214,9 +214,10 @@ def test_files_and_bundles_are_read_together(tmp_path: Path) -> None:
     loaded = Sources(paths=[extra], bundles=[bundle]).load()
     assert set(loaded.modules) == {f"{extra}/x.rego", f"{bundle}/app/p.rego"}
     assert loaded.data == {"cfg": {"y": 1, "on": True, "sub": {"s": 1}}}
-    (tmp_path / "extra/cfg/y.json").write_text('{"on": false}')
-    with pytest.raises(LoadError, match="merge error"):
-        Sources(paths=[extra], bundles=[bundle]).load()
+    for value in ("false", "true"):  # also the same value
+        (tmp_path / "extra/cfg/y.json").write_text(f'{{"on": {value}}}')
+        with pytest.raises(LoadError, match="merge error"):
+            Sources(paths=[extra], bundles=[bundle]).load()
 
 
 def test_an_archive_among_files_is_read_and_shares_its_roots(tmp_path: Path) -> None:

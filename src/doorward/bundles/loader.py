@@ -466,10 +466,11 @@ def unite_documents(first: dict[Key, Value], second: dict[Key, Value]) -> dict[K
     """
     merged = dict(first)
     for key, value in second.items():
-        present = merged.get(key, value)
-        if present is value:
+        if key not in merged:
             merged[key] = value
-        elif isinstance(present, dict) and isinstance(value, dict):
+            continue
+        present = merged[key]
+        if isinstance(present, dict) and isinstance(value, dict):
             merged[key] = unite_documents(present, value)
         else:
             raise LoadError([f"merge error: two files or bundles define `{key}`"])

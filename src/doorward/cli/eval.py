@@ -466,8 +466,8 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
 
 
 def _prepare(request: _Request, timers: Timers, *, traced: bool) -> Query:
-    """Return the compiled query with the policies that it needs; raise LoadError or RegoError. With
-    `traced` it reports what it evaluates to tracers.
+    """Load the policies and return the compiled query; raise LoadError or RegoError. With `traced`
+    it reports what it evaluates to tracers. `timers` gets the times of loading and compiling.
     """
     return _engine(request, timers, traced=traced).prepare(
         request.query,

@@ -158,7 +158,13 @@ class _Environment:
 class _Profile:
     """Keys in the credentials file that AWS tools share."""
 
-    path: str = option("path", TEXT, "", "the file with profiles; by default `~/.aws/credentials`")
+    path: str = option(
+        "path",
+        TEXT,
+        "",
+        "the file with profiles; by default `AWS_SHARED_CREDENTIALS_FILE`, or else "
+        "`~/.aws/credentials`",
+    )
     profile: str = option("profile", TEXT, "", "the profile; by default `AWS_PROFILE`")
     region: str = option("aws_region", TEXT, "", _REGION)
 

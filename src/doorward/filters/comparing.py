@@ -321,13 +321,13 @@ _HIDDEN: Final = Var("…")
 
 
 def without_idle(expr: Expr) -> Expr:
-    """Return an expression without each `with` that replaces nothing the expression reads. One with
-    a value that is not known stays: where its value is undefined, so is the expression. All stay if
-    the expression refers to `data`, whose rules may read anything.
+    """Return an expression without each `with` of a part of `input` that the expression does not
+    read. One with a value that is not known stays: where its value is undefined, so is the
+    expression. All stay if the expression refers to `data`, whose rules may read anything.
     """
     if not expr.withs:
         return expr
-    read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
+    read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref | Var)]
     calls = any(path[:1] == ("data",) for path in read)
     remaining = [
         item for item in expr.withs if calls or _is_open(item.value) or _replaces(item.target, read)

@@ -135,7 +135,8 @@ class ForwardAuth:
         return changed <= named and not verdict.response_headers
 
     def _for_the_proxy(self, verdict: Verdict) -> list[tuple[str, str]]:
-        """Return each header that the proxy copies, once; empty if the policy does not set it.
+        """Return each header that the proxy copies, once, with its values joined by `,`; with "" if
+        the policy does not set it.
 
         An empty one replaces a header that the client sent.
         """

@@ -140,7 +140,8 @@ class PolicyMiddleware:
         return response
 
     def _decide(self, request: HttpRequest) -> Verdict:
-        """Return the verdict on a request; one that strict mode refuses is denied with 400.
+        """Return the verdict on a request; one that is malformed or that strict mode refuses is
+        denied with 400.
 
         Headers that clients may not send are removed from `request.META`; for an allowed request
         the policy's headers are set in it. A body above `max_body` is not read: the policy sees one

@@ -48,7 +48,8 @@ def _recording(builtin: Builtin) -> Callable[..., Any]:
     name, ask, takes_context = builtin.name, builtin.call, builtin.context
 
     def answer(context: Context, *operands: Any) -> Any:
-        """Call the built-in, store its value under the operands as JSON, and return it. Errors pass
+        """Call the built-in and return its value, which is stored under the operands as JSON if the
+        evaluation records answers and has fewer than `MAX_ANSWERS` of this built-in. Errors pass
         through; neither they nor undefined answers are stored, as in OPA.
         """
         value = ask(context, *operands) if takes_context else ask(*operands)

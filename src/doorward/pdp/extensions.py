@@ -161,9 +161,9 @@ def _projects(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _table(file: str) -> dict[str, Any] | None:
-    """Return the `[tool.doorward]` table of a file; None if it has none or cannot be opened. Raise
-    ExtensionError if the file is longer than `MAX_PROJECT` bytes or not valid TOML, or `tool` or
-    `tool.doorward` is not a table.
+    """Return the `[tool.doorward]` table of a file; None if it has none, cannot be opened, or does
+    not contain the word `doorward`. Raise ExtensionError if the file is longer than `MAX_PROJECT`
+    bytes or, with that word, is not valid TOML, or if `tool` or `tool.doorward` is not a table.
     """
     try:
         with open(file, "rb") as opened:

@@ -80,7 +80,8 @@ def log_files(paths: Sequence[str]) -> list[str]:
             raise ReplayError(f"{path}: no such file or folder")
     if not files:
         raise ReplayError(
-            f"{', '.join(paths)}: no decision logs: there are no files in these folders"
+            f"{', '.join(paths)}: no decision logs: there are no files in these folders, or hidden "
+            "ones only"
         )
     return files
 

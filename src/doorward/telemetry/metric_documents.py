@@ -52,8 +52,8 @@ def documents_of(families: Iterable[Metric]) -> dict[str, Any]:
 
 
 def _full_name(family: Metric) -> str:
-    """Return the name of a family with the suffix that Prometheus adds: `_total` for counters,
-    `_info` for infos.
+    """Return the name of a family with the suffix that Prometheus adds: `_total` for counters
+    other than `PLAIN_COUNTERS`, `_info` for infos.
     """
     if family.type == "counter" and family.name not in PLAIN_COUNTERS:
         return f"{family.name}_total"

@@ -86,6 +86,27 @@ def test_a_pod_without_a_redirect_is_found(tmp_path: Path) -> None:
     assert "kit-host-network" in {rule for _, rule in rules_broken_by(path)}
 
 
+@pytest.mark.parametrize(
+    ("port", "is_exposed"),
+    [
+        ("port: 80\n      targetPort: http-shop", True),
+        ("port: 8080", True),  # targetPort is the same
+        ("port: 8080\n      targetPort: 8000", False),
+        ("port: 80\n      targetPort: http-envoy", False),
+        ("port: 80", False),
+    ],
+)
+def test_a_service_may_lead_to_a_port_by_its_name(
+    port: str, is_exposed: bool, tmp_path: Path
+) -> None:
+    text = NAIVE.read_text().replace(
+        "{containerPort: 8080}", "{containerPort: 8080, name: http-shop}"
+    )
+    text = text.replace("port: 80\n      targetPort: 8080", port)
+    rules = {rule for _, rule in rules_broken_by(write(tmp_path, "shop.yaml", text))}
+    assert ("kit-exposed-port" in rules) is is_exposed
+
+
 def test_a_naive_compose_project_is_found_out(tmp_path: Path) -> None:
     rules = {rule for _, rule in rules_broken_by(write(tmp_path, "compose.yaml", COMPOSE))}
     assert rules == {

@@ -420,11 +420,18 @@ def _put_security(container: Container, value: str) -> None:
 
 
 def _device(text: str) -> dict[str, str]:
-    """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`."""
+    """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`.
+    Raise CommandError for more parts, and for a third one of other letters.
+    """
     outer, *others = text.split(":")
     rights = "rwm"
     if others and others[-1] and set(others[-1]) <= set("rwm"):
         rights = others.pop()
+    if len(others) > 1:
+        raise CommandError(
+            f"`{text}` is not HOST:CONTAINER:PERMISSIONS, with permissions of the letters r, w and "
+            "m"
+        )
     inner = others[0] if others else outer
     return {"PathOnHost": outer, "PathInContainer": inner, "CgroupPermissions": rights}
 

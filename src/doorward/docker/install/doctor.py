@@ -215,7 +215,9 @@ REACHED: Final = {
 
 
 def state_findings(status: PluginStatus) -> Iterator[Finding]:
-    """Yield the findings on the status that a running plugin reports of itself."""
+    """Yield the findings, also those at level "ok", on the status that a running plugin reports of
+    itself.
+    """
     yield Finding("ok", status.decides_by)
     if status.audit_log == OFF:
         yield Finding(

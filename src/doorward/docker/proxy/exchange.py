@@ -641,8 +641,8 @@ class Exchange:
         sink.end()
 
     async def _record(self, source: str, piece: bytes) -> bool:
-        """Write a piece of the stream to the recording; return False if that fails, and then the
-        stream must end. Runs in a thread of the recordings. The failure is logged.
+        """Write a piece of the stream to the recording, in a thread of the recordings. Return False
+        if that fails, which is logged; then the stream must end.
         """
         recording, recordings = self._recording, self._sides.recordings
         assert recording is not None

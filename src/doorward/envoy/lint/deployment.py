@@ -115,20 +115,25 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
 
 def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> Iterator[Finding]:
     """Yield a finding for each Service port that leads to an application's port instead of
-    Envoy's.
+    Envoy's, by its number or name; without `targetPort` it leads to the same number.
     """
     ports = {
-        port.get("containerPort").scalar
+        port.get(key).scalar
         for each in _containers(spec)
         if not _is_sidecar(each)
         for port in each.get("ports").items()
+        for key in ("containerPort", "name")
     }
     for file, document in documents:
         if document.get("kind").value == "Service":
             for port in document.get("spec", "ports").items():
                 target = port.get("targetPort")
+                if target.scalar is None:
+                    target = port.get("port")
                 if target.scalar is not None and target.scalar in ports:
-                    message = "targetPort of the Service is the application's port, not Envoy's"
+                    message = (
+                        "a port of the Service leads to the application's port, not to Envoy's"
+                    )
                     yield Finding(file, target.line, "kit-exposed-port", message)
 
 

@@ -113,7 +113,9 @@ def _is_plain(node: Node) -> bool:
 
 
 def _excluder(search: SearchContext) -> Callable[[Outcome, Outcome], bool]:
-    """Return a function that is True if two outcomes can never hold for the same documents."""
+    """Return a function that is True only if two outcomes certainly never hold for the same
+    documents.
+    """
 
     def exclude(one: Outcome, other: Outcome) -> bool:
         return exclude_each_other(search, one.core_body, other.core_body)

@@ -496,9 +496,9 @@ class Evaluation(Context):
             whole._check_growth(self.check_interval, now)
         deadline = whole.deadline
         interval = CHECK_INTERVAL
+        if is_stopped() or (deadline is not None and now > deadline):
+            raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
         if deadline is not None:
-            if now > deadline or is_stopped():
-                raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
             # Items of this loop are expensive: look at the clock more often.
             if now - self.last_check > SLOW:
                 interval = max(self.check_interval // 8, 1)

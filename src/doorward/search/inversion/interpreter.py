@@ -540,7 +540,7 @@ class Interpreter:
 
     def _every(self, expr: Expr, every: Every, env: Env) -> Outcome:
         """Return the outcome of an `every`: it holds if the body holds for each item of the domain,
-        and fails if the domain is not a collection.
+        of the first `ROWS`, and fails if the domain is not a collection.
         """
         domain = self._first(every.domain, env)
         tried: list[Attempt] = []

@@ -151,9 +151,10 @@ def to_document(value: Any) -> Any:
 
 
 def put_at(document: Any, path: Sequence[Any], value: Any) -> Any:
-    """Return a copy of the document with another value at a path; UNDEFINED removes it. Objects on
-    the way are created, or arrays for integer keys and `APPEND`. For a key that JSON cannot have,
-    such as an integer in an object, the document itself is returned, unchanged.
+    """Return a copy of the document with another value at a path; UNDEFINED removes it, and makes
+    the whole document {}. Objects on the way, or arrays for integer keys and `APPEND`, are created
+    and replace other values. At a key that JSON cannot have, such as an integer in an object,
+    nothing is changed, but what is missing above it becomes null.
     """
     if not path:
         return {} if value is UNDEFINED else value

@@ -766,7 +766,10 @@ class Checker:
         is_read = position != member and not reader.negated and not reader.withs
         is_read &= not has_inner(reader) and reads(reader, item)
         if not is_read:
-            raise ValueError("invalid proof step: the expression does not read the item")
+            raise ValueError(
+                "invalid proof step: the expression does not read the item, is negated, or has "
+                "`with` or a body"
+            )
         if text_of(Expr(domain)) != text_of(Expr(every.term.domain)):
             raise ValueError("invalid proof step: the item is not one of the domain of the `every`")
         plain = [expr for n, expr in enumerate(exprs) if n != position and not has_inner(expr)]

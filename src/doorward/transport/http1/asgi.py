@@ -219,7 +219,8 @@ class AsgiCall:
         """Write an ASGI event of the response, and wait while the client reads too slowly.
 
         Ignored once the client is gone. Raise RuntimeError for an event out of order, a part of the
-        body that exceeds the announced length, or a body that ends before it.
+        body that exceeds the announced length, or a body that ends before it. A part behind a
+        complete body is dropped.
         """
         # ASGI: a server ignores what an application sends after the disconnect.
         if self._is_gone:

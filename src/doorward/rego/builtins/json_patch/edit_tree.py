@@ -173,8 +173,8 @@ _CONTAINERS: Final = (list, dict, frozenset)
 
 
 def _parts(value: Value) -> list[Value]:
-    """Return the items of a list or set, or the keys and then the values of an object; [] for other
-    values.
+    """Return the items of a list (the list itself) or set, or the keys and then the values of an
+    object; [] for other values.
     """
     if isinstance(value, list):
         return value

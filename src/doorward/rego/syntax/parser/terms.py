@@ -157,8 +157,9 @@ class Terms:
     def _parse_member(self, left: Term, start: int, *, key_value: bool) -> Call | None:
         """[ "," relation ] "in" relation
 
-        None, with the cursor where it was, if no `in` follows; None after recording an error in the
-        right operand. Without `key_value`, a comma is not read.
+        None, with the cursor where it was, if no `in` follows or an operand behind a comma has an
+        error, which is dropped; None after recording an error in the right operand of `left in`.
+        Without `key_value`, a comma is not read.
         """
         cursor = self.cursor
         if key_value and cursor.kind == ",":
