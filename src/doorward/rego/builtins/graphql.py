@@ -56,10 +56,10 @@ def graphql_parse_schema(context: Context, schema: str) -> Object:
 
 
 def _refuse_schema(query: Value, schema: Value) -> None:
-    """Parse the query, so that its BuiltinError or LimitError comes before the error for a schema
+    """Read the query, so that its BuiltinError or LimitError comes before the error for a schema
     of the wrong kind, as in OPA. Called by the registry when the operand check failed.
     """
-    if isinstance(query, str):
+    if isinstance(query, (str, dict)):
         _query(query)
 
 

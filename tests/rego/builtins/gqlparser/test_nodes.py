@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.rego.builtins.calls import invoke
 
+from doorward.rego import Engine, EvalError, from_python
 from doorward.rego.builtins.gqlparser.nodes import from_object, new, to_object
 from doorward.rego.errors import BuiltinError, LimitError
 
@@ -44,6 +45,15 @@ extend union U = T # end
 )
 def test_an_object_is_read_as_it_was_shown(struct: str, tree: Any) -> None:
     assert to_object(from_object(struct, tree)) == tree
+
+
+def outcome(name: str, *operands: Any) -> str:
+    """The code of the error of a call in a policy."""
+    call = f"{name}({', '.join(f'input[{n}]' for n in range(len(operands)))})"
+    query = Engine().prepare(call, strict_builtin_errors=True)
+    with pytest.raises(EvalError) as caught:
+        query.value(from_python(list(operands)))
+    return caught.value.code
 
 
 def operation(*selections: Any) -> Any:
@@ -140,6 +150,12 @@ def test_the_text_of_a_value_is_read_as_go_reads_it(raw: str, kind: int, valid: 
 def test_an_operation_of_another_kind_is_not_valid() -> None:
     query: Any = {"Operations": [{"Operation": "other", "SelectionSet": []}]}
     assert is_valid(query, "type Query { a: Int }") is False
+
+
+@pytest.mark.parametrize("query", ["{", {"Operations": 1}])
+def test_a_query_that_is_none_comes_before_a_schema_of_another_kind(query: Any) -> None:
+    assert outcome("graphql.parse", query, None) == "eval_builtin_error"
+    assert outcome("graphql.parse", {}, None) == "eval_type_error"
 
 
 def test_a_deep_object_is_refused() -> None:
