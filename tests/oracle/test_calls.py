@@ -1,4 +1,4 @@
-"""Random tokens, certificates, schemas, YAML, GraphQL: Doorward answers as OPA 1.20.2 does.
+"""Random calls of a kind each: Doorward answers as the engine of OPA 1.20.2 does.
 
 The same calls in each run; longer by hand, see fuzz/README.md.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from fuzz import certificates, graphql_documents, schemas, tokens, yaml_texts
+from fuzz import certificates, graphql_documents, plain_calls, schemas, tokens, yaml_texts
 from fuzz.calls import ask_opa, ask_ours, is_random
 from fuzz.opa_engine import OpaEngine
 
@@ -26,6 +26,7 @@ GENERATORS: Final = {
     "schemas": schemas.call_of,
     "jwt": tokens.call_of,
     "yaml": yaml_texts.call_of,
+    "plain": plain_calls.call_of,
 }
 
 

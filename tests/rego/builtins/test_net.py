@@ -63,6 +63,8 @@ def test_a_host_that_is_not_allowed_is_not_looked_up() -> None:
 def test_networks_hold_nothing_where_there_is_nothing() -> None:
     assert call("net.cidr_contains_matches", ["10.0.0.0/8", "::/0"], []) == frozenset()
     assert call("net.cidr_contains_matches", [], ["no network"]) == frozenset()
+    with pytest.raises(BuiltinError, match="invalid CIDR address: bad"):
+        call("net.cidr_contains_matches", ["bad"], [[1]])
 
 
 def test_nobody_waits_for_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,3 +25,11 @@ def test_both_readers_write_the_same() -> None:
         wanted = _Printer(template, arguments).run()
         assert format_text(template, arguments) == wanted, (template, arguments)
     assert plain > 1_000
+
+
+def test_a_width_ends_where_its_last_digit_is_too_much() -> None:
+    assert len(format_text("%1000001d", [1])) == 1_000_001
+    assert len(format_text("%010000009d", [1])) == 10_000_009
+    assert format_text("%10000010d", [1]) == "%!(NOVERB)%!(EXTRA int64=1)"
+    assert format_text("%[1000001]d", [1]) == "%!d(BADINDEX)"
+    assert format_text("%*d", [1_000_001, 1]) == "%!(BADWIDTH)1"

@@ -4,6 +4,8 @@ answers.
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 from tests.rego.builtins.calls import invoke
 
@@ -115,3 +117,53 @@ def test_data_without_json_is_an_error(value: Value) -> None:
 
 def test_data_with_other_control_characters_is_printed() -> None:
     assert render("{{.a}}", {"a": "\b\f\n\r\t\x85\u200b\\a"}) == "\b\f\n\r\t\x85\u200b\\a"
+
+
+DATA: Final[dict[Key, Value]] = {"s": ["x", None, 1], "t": None, "m": {"k": 1}}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{.x.y.z}}|{{.m.x.y}}|{{$.x.y}}|{{$x := .t}}{{$x.k}}|{{(.t).k}}",
+         "|".join(["<undefined>"] * 5)),
+        ("{{.t.k}}", None),
+        ("{{.m.k.x}}", None),
+        ("{{range .s}}{{.k}}{{end}}", None),
+        ("{{range $v := .s}}{{if not $v}}{{$v.k}}{{end}}{{end}}", None),
+        ("{{range .s}}{{if not .}}{{.}}{{end}}{{end}}", "<undefined>"),
+        ('{{template "T" .t}}{{define "T"}}{{.k}}{{end}}', "<undefined>"),
+        ('<no value>{{"<no value>"}}{{print .t}}', "<undefined><undefined><nil>"),
+        ("{{html .t}}{{js .x}}{{urlquery .x}}",
+         "&lt;no value&gt;\\u003Cno value\\u003E%3Cno+value%3E"),
+        ("{{html .s .t}}", "[x &lt;nil&gt; 1]&lt;no value&gt;"),
+        ('{{printf "%v %s %5v %05d" .s .s .s .t}}',
+         "[x <nil> 1] [x <nil> 1] [    x <nil>     1] %!d(<nil>)"),
+        ('{{printf "%d %q %x" .s .s .m}}',
+         '[%!d(string=x) <nil> %!d(json.Number=1)] ["x" <nil> "1"] map[6b:31]'),
+        ('{{printf "%T %T %T %T %T" .s .m .t 1 (index "a" 0)}}',
+         "[]interface {} map[string]interface {} <nil> int uint8"),
+        ('{{printf "%#v" .s}}', '[]interface {}{"x", interface {}(nil), "1"}'),
+        ('{{printf "%#v %w" .m .m}}',
+         'map[string]interface {}{"k":"1"} %!w(map[string]interface {}=map[k:1])'),
+        ('{{printf "%#v %v %c" (index "a" 0) (index "a" 0) (index "a" 0)}}', "0x61 97 a"),
+        ('{{printf "a" .t (index "a" 0) 1}}', "a%!(EXTRA <nil>, uint8=97, int=1)"),
+        ('{{printf "%*d" (index "\\x03" 0) 1}}{{slice "abc" (index "\\x01" 0)}}', "  1bc"),
+        ('{{index "abc" (index "\\x01" 0)}}{{index .m.k 0}}', "9849"),
+        ("{{index .t}}", None),
+        ("{{range $i, $v := 3}}{{end}}", None),
+        ("{{range $i, $v := 0}}{{end}}", None),
+        ("{{range $i, $v = .x}}{{end}}", None),
+        ("{{if false}}{{$y = 1}}{{range $i, $v = .x}}{{end}}{{end}}", ""),
+        ("{{$i := 1}}{{$v := 2}}{{range $i, $v = .x}}{{end}}{{$i}}{{$v}}",
+         "<undefined><undefined>"),
+        ("{{range $i, $v := .x}}{{else}}{{$v}}{{end}}", "<undefined>"),
+        ('{{range index "\\x02" 0}}{{.}}{{end}}', "01"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_and_what_is_null(template: str, text: str | None) -> None:
+    if text is None:
+        with pytest.raises(BuiltinError):
+            render(template, DATA)
+    else:
+        assert render(template, DATA) == text

@@ -268,10 +268,9 @@ def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Val
     """
     members: list[tuple[Value, _Network]] = []
     for key, other in context.checked_iter(_candidates(2, collection)):
-        outer, text = _string(1, cidr), _string(2, other)
         if not members:
-            _network(outer)
-        members.append((key, _network_or_address(text)))
+            _network(_string(1, cidr))
+        members.append((key, _network_or_address(_string(2, other))))
     return members
 
 

@@ -363,6 +363,7 @@ def time_parse_duration_ns(duration: str) -> int:
     if not rest or len(rest) > 4096:
         raise _invalid_duration(duration)
     total = 0
+    names: set[str] = set()
     # Each segment begins where the one before ends, the last, empty one at the end of the text.
     for integer, part, name in _SEGMENT.findall(rest)[:-1]:
         if not (integer or part):
@@ -373,7 +374,11 @@ def time_parse_duration_ns(duration: str) -> int:
         if unit is None:
             name = _quote(name)
             raise BuiltinError(f"time: unknown unit {name} in duration {_quote(duration)}")
+        names.add(name)
         total += int(integer or 0) * unit + (_part(part, unit) if part else 0)
+    # Go reads a Greek mu, and OPA, which adds days, weeks and years, does not.
+    if "μs" in names and not names.isdisjoint("dwy"):
+        raise _invalid_duration(duration)
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
         raise _invalid_duration(duration)
     return -total if duration[0] == "-" else total

@@ -418,6 +418,7 @@ class _Reader:
         self.month = self.day = self.year_day = -1
         self.half = ""
         self.offset = 0
+        self.is_utc = False
 
     def take(self, count: int) -> str:
         """Remove and return `count` characters; _BadValueError if there are fewer."""
@@ -576,6 +577,7 @@ class _Reader:
         """
         if element[0] == "Z" and self.rest.startswith("Z"):
             self.rest = self.rest[1:]
+            self.is_utc = True
             return
         text = self.take(len(element))
         if any(text[n] != ":" for n, char in enumerate(element) if char == ":"):
@@ -603,7 +605,10 @@ class _Reader:
         """Skip a zone's abbreviation; its offset is unknown, so it counts as UTC. _BadValueError if
         there is none.
         """
-        length = 3 if self.rest.startswith("UTC") else _zone_length(self.rest)
+        # `UTC` and `Z` are the zone, whatever offset stands beside them.
+        is_utc = self.rest.startswith("UTC")
+        self.is_utc = self.is_utc or is_utc
+        length = 3 if is_utc else _zone_length(self.rest)
         if not length:
             raise _BadValueError
         self.rest = self.rest[length:]
@@ -621,7 +626,9 @@ class _Reader:
         if not 1 <= day <= days_in_month(self.year, month):
             raise _RangeError("day out of range")
         seconds = seconds_of(self.year, month, day, hour, self.minute, self.second)
-        return seconds - self.offset, self.nanosecond
+        # To Go an offset of -1 second is none.
+        offset = 0 if self.is_utc or self.offset == -1 else self.offset
+        return seconds - offset, self.nanosecond
 
     def date(self) -> tuple[int, int]:
         """Return month and day as they were read (1 by default), even if the month has no such day.

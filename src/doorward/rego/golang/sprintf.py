@@ -1,9 +1,10 @@
-"""Go's `fmt.Sprintf`, for the arguments that `sprintf` of a policy can have.
+"""Go's `fmt.Sprintf`, for the arguments that `sprintf` of a policy and templates can have.
 
-An argument is an `int` (an int or *big.Int to Go, by its size), a `float` (float64), a `bool` or
-a `str`; what else Rego has is text by the time it comes here. A subclass of `str` may say what
-type it is to Go (`go_type`). A width or precision past a million is what
-Go makes of it (`%!(NOVERB)`); a result past `MAX_TEXT` characters is an error.
+An argument is an `int` (an int64 or *big.Int to Go, by its size), a `float` (float64), a `bool` or
+a `str`; what else Rego has is text by the time `sprintf` comes here, and templates have lists,
+dictionaries and None as well. A subclass of `str` or `int` may say what type it is to Go
+(`go_type`). A width or precision too far past a million is what Go makes of it (`%!(NOVERB)`); a
+result past `MAX_TEXT` characters is an error.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from doorward.base.records import mutable
+from doorward.rego.clock import count_step
 from doorward.rego.errors import LimitError
 from doorward.rego.golang.octets import combine, to_bytes
 from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
 
 __all__ = ["Argument", "format_text"]
 
-Argument: TypeAlias = int | float | str
+Argument: TypeAlias = "int | float | str | list[Argument] | dict[str, Argument] | None"
 
 _MAX_FIELD: Final = 1_000_000
-"""The largest width or precision, as in Go; more is not a number to it."""
+"""The largest width or precision from an argument, as in Go. In a template it is compared before
+the last digit is added.
+"""
 _MAX_RUNE: Final = 0x10FFFF
 _INT: Final = 1 << 63
 _BASES: Final = {"b": 2, "o": 8, "O": 8, "x": 16, "X": 16, "d": 10, "v": 10}
@@ -77,6 +81,7 @@ class _Spec:
 
 
 _NO_FLAGS: Final = _Spec()
+_NIL: Final = "<nil>"
 
 
 def format_text(template: str, arguments: Sequence[Argument]) -> str:
@@ -186,7 +191,12 @@ class _Printer:
     def extra(self) -> None:
         """Append the arguments that no verb has used, as `%!(EXTRA int64=1)`."""
         rest = self.arguments[self.next :]
-        texts = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
+        texts = [
+            f"{_type(argument)}={_print(argument, 'v', _NO_FLAGS)}"
+            if argument is not None
+            else _NIL
+            for argument in rest
+        ]
         self.put(f"%!(EXTRA {', '.join(texts)})")
 
     @property
@@ -323,7 +333,9 @@ class _Printer:
             return None
         argument = self.arguments[self.next]
         self.next += 1
-        return argument if type(argument) is int and abs(argument) <= _MAX_FIELD else None
+        if not isinstance(argument, int) or isinstance(argument, bool):
+            return None
+        return argument if abs(argument) <= _MAX_FIELD else None
 
     def number(self) -> int | None:
         """Read a number. None if there is none, with the position unchanged, or if it is above
@@ -342,13 +354,13 @@ class _Printer:
 
 
 def _number(text: str) -> int | None:
-    """Return the number in a text of digits; None for another text or a number above
-    `_MAX_FIELD`.
+    """Return the number in a text of digits; None for another text, or if it is above `_MAX_FIELD`
+    without its last digit.
     """
-    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 7:
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 8:
         return None
     number = int(text)
-    return number if number <= _MAX_FIELD else None
+    return number if number // 10 <= _MAX_FIELD else None
 
 
 def _is_big(number: int) -> bool:
@@ -357,10 +369,16 @@ def _is_big(number: int) -> bool:
 
 def _type(argument: Argument) -> str:
     """Return the name of the argument's Go type, such as `int64` or `*big.Int`."""
+    if argument is None:
+        return _NIL
     if isinstance(argument, bool):
         return "bool"
     if isinstance(argument, int):
-        return "*big.Int" if _is_big(argument) else "int64"
+        return getattr(argument, "go_type", "*big.Int" if _is_big(argument) else "int64")
+    if isinstance(argument, list):
+        return "[]interface {}"
+    if isinstance(argument, dict):
+        return "map[string]interface {}"
     return "float64" if isinstance(argument, float) else getattr(argument, "go_type", "string")
 
 
@@ -370,8 +388,13 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
     """
     if verb == "T":
         return spec.pad(spec.cut(_type(argument)))
+    if argument is None:
+        return spec.pad(_NIL) if verb == "v" else f"%!{verb}({_NIL})"
+    text: str | None
     if isinstance(argument, str):
         text = _string(argument, verb, spec)
+    elif isinstance(argument, (list, dict)):
+        text = None if verb == "w" else _collection(argument, verb, spec)
     elif isinstance(argument, bool):
         text = spec.pad(str(argument).lower()) if verb in "tv" else None
     elif isinstance(argument, float):
@@ -383,6 +406,24 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
     if text is None:
         return f"%!{verb}({_type(argument)}={_print(argument, 'v', spec)})"
     return text
+
+
+def _collection(argument: list[Argument] | dict[str, Argument], verb: str, spec: _Spec) -> str:
+    """Format each item of a collection by a verb; LimitError above `MAX_TEXT` characters."""
+    count_step()
+    parts: list[str] = []
+    size = 0
+    is_list = isinstance(argument, list)
+    for key, item in enumerate(argument) if isinstance(argument, list) else argument.items():
+        null = "interface {}(nil)" if spec.sharp_v else _NIL
+        text = null if item is None else _print(item, verb, spec)
+        parts.append(text if is_list else f"{_print(key, verb, spec)}:{text}")
+        size += len(parts[-1])
+        if size > MAX_TEXT:
+            raise LimitError(f"result is longer than {MAX_TEXT} characters")
+    if spec.sharp_v:
+        return f"{_type(argument)}{{{', '.join(parts)}}}"
+    return f"{'' if is_list else 'map'}[{' '.join(parts)}]"
 
 
 def _string(text: str, verb: str, spec: _Spec) -> str | None:
@@ -425,6 +466,8 @@ def _integer(number: int, verb: str, spec: _Spec) -> str | None:
         return spec.pad(quote(_rune(number), "'", ascii_only=spec.plus))
     if verb == "U":
         return _unicode(number, spec)
+    if verb == "v" and spec.sharp_v and _type(number) == "uint8":
+        return spec.pad(f"{number:#x}", zeros=False)
     base = _BASES.get(verb)
     if base is None:
         return None

@@ -215,7 +215,9 @@ def _lex(source: str) -> list[str | list[_Token]]:
             text = text.rstrip(_SPACES)
             at += 1
         pieces.append(text)
-        tokens, at, trim = _comment(source, at) or _action(source, at)
+        # A comment begins here, or behind the one space of a trim marker.
+        behind = at + (source[at - 1] == "-")
+        tokens, at, trim = _comment(source, behind) or _action(source, at)
         if tokens:
             pieces.append(tokens)
 
@@ -225,11 +227,10 @@ def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
     offset after it, and True if white space after it is to be trimmed. BuiltinError if it is not
     closed.
     """
-    match = re.compile(r"[ \t\r\n]*/\*").match(source, at)
-    if not match:
+    if not source.startswith("/*", at):
         return None
-    end = source.find("*/", match.end())
-    closing = re.compile(r"(?:[ \t\r\n]+(-))?\}\}").match(source, end + 2) if end >= 0 else None
+    end = source.find("*/", at + 2)
+    closing = re.compile(r"(?:[ \t\r\n](-))?\}\}").match(source, end + 2) if end >= 0 else None
     if not closing:
         raise _syntax_error("unclosed comment")
     return [], closing.end(), closing[1] is not None
@@ -395,10 +396,8 @@ class _Parser:
         for position, command in enumerate(commands):
             if position and isinstance(command.operands[0], (Constant, Overflow)):
                 raise _syntax_error("non executable command in pipeline")
-        if sign == ":=":
-            self.variables += names
-        elif any(name not in self.variables for name in names):
-            raise _syntax_error("undefined variable")
+        # Also those that are only assigned: that they do not exist is an error when it is executed.
+        self.variables += names
         return Pipeline(commands, tuple(names), assigns=sign == "=")
 
     def command(self, tokens: list[_Token], depth: int) -> Command:
@@ -443,7 +442,10 @@ class _Parser:
         if names:
             if isinstance(operand, (Constant, Overflow)) or operand == Fields(None, ()):
                 raise _syntax_error("unexpected . after term")
-            operand = Fields(operand, tuple(names))
+            if isinstance(operand, Fields) and operand.of is None:
+                operand = Fields(None, (*operand.names, *names))
+            else:
+                operand = Fields(operand, tuple(names))
         return operand, at
 
     def term(self, token: _Token) -> Operand:

@@ -114,6 +114,24 @@ def _execution_error(problem: str) -> BuiltinError:
 
 
 _MISSING: Final = object()
+_NULL: Final = object()
+"""A null that is an item of an array or a member of an object: a field of it is an error, and one
+of nothing is nothing.
+"""
+
+
+class _Int(int):
+    """An integer of a template, for `printf`."""
+
+    __slots__ = ()
+    go_type = "int"
+
+
+class _Byte(int):
+    """A byte of a string."""
+
+    __slots__ = ()
+    go_type = "uint8"
 
 
 class _Run:
@@ -131,7 +149,8 @@ class _Run:
 
     def text(self) -> str:
         self.block(self.template.main, self.data)
-        return combine("".join(self.out))
+        # OPA looks for these words in the whole text.
+        return combine("".join(self.out)).replace(_NO_VALUE, "<undefined>")
 
     def put(self, text: str) -> None:
         """Append text to the result; LimitError above `MAX_TEXT` characters."""
@@ -166,7 +185,7 @@ class _Run:
             case Action(pipeline):
                 value = self.pipeline(pipeline, dot)
                 if not pipeline.variables:
-                    self.put(_show(value) if value is not None else "<undefined>")
+                    self.put(_show(value) if value is not None else _NO_VALUE)
             case Branch():
                 outer = len(self.scope)
                 try:
@@ -194,10 +213,13 @@ class _Run:
         block.
         """
         names = node.pipeline.variables
+        if len(names) > 1 and isinstance(value, int) and not isinstance(value, bool):
+            raise _execution_error(f"can't use {value} to iterate over more than one variable")
         outer = len(self.scope)
         empty = True
         for key, item in _items(value):
             empty = False
+            item = _NULL if item is None else item
             self.step()
             if names:
                 values = [item] if len(names) == 1 else [key, item]
@@ -231,29 +253,28 @@ class _Run:
         self.scope = outer
 
     def set(self, names: tuple[str, ...], values: list[Any], *, assigns: bool) -> None:
-        """Declare variables, or with `assigns` change the innermost ones of these names, which
-        exist.
+        """Declare variables, or with `assigns` change the innermost ones of these names.
+        BuiltinError if there is none.
         """
         for name, value in zip(names, values, strict=True):
             if not assigns:
                 self.scope.append((name, value))
                 continue
-            position = next(n for n in reversed(range(len(self.scope))) if self.scope[n][0] == name)
-            self.scope[position] = (name, value)
+            known = [position for position, (each, _) in enumerate(self.scope) if each == name]
+            if not known:
+                raise _execution_error(f"undefined variable: {name}")
+            self.scope[known[-1]] = (name, value)
 
     def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
-        """Return the value of the last command, and set the pipeline's variable to it; two
-        variables (of a `range`) are only declared. Each command gets the value of the one before as
-        its last operand.
+        """Return the value of the last command, and set the pipeline's variables to it, of which a
+        `range` may have two. Each command gets the value of the one before as its last operand.
         """
         value: Any = _MISSING
         for command in pipeline.commands:
             value = self.command(command, dot, value)
         # A range sets its variables again for each item.
-        if len(pipeline.variables) == 1:
-            self.set(pipeline.variables, [value], assigns=pipeline.assigns)
-        elif pipeline.variables and not pipeline.assigns:
-            self.set(pipeline.variables, [None, None], assigns=False)
+        names = pipeline.variables
+        self.set(names, [value] * len(names), assigns=pipeline.assigns)
         return value
 
     def command(self, command: Command, dot: Any, final: Any) -> Any:
@@ -280,13 +301,19 @@ class _Run:
             case Overflow(text):
                 raise _execution_error(f"{text} overflows int")
             case Variable(name):
-                return next(value for known, value in reversed(self.scope) if known == name)
+                return _at(self.variable(name), ())
+            case Fields(Variable(name), names):
+                return _at(self.variable(name), names)
             case Fields(of, names):
                 return _at(dot if of is None else self.value(of, dot), names)
             case Pipeline():
                 return self.pipeline(operand, dot)
             case _:
                 return self.function(operand.name, [], dot, _MISSING)
+
+    def variable(self, name: str) -> Any:
+        """Return the value of the innermost variable of a name."""
+        return next(value for known, value in reversed(self.scope) if known == name)
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
         """Call a function of templates and return its result. `and` and `or` stop at the operand
@@ -319,14 +346,17 @@ def _check_count(name: str, values: list[Any]) -> list[Any]:
 
 
 def _at(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the value at a path of fields, None if the last one is missing; BuiltinError for a
+    """Return the value at a path of fields, None if one of them is missing; BuiltinError for a
     field of a value that is not an object.
     """
     for name in names:
+        if value is None:
+            return None
         if not isinstance(value, dict):
             raise _execution_error(f"can't evaluate field {name}")
-        value = value.get(name)
-    return value
+        value = value.get(name, _MISSING)
+        value = None if value is _MISSING else _NULL if value is None else value
+    return None if value is _NULL else value
 
 
 def _items(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -339,7 +369,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
         return enumerate(value)
     if isinstance(value, dict):
         return iter(value.items())
-    if type(value) is int:
+    if isinstance(value, int) and not isinstance(value, bool):
         return ((n, n) for n in range(value))
     raise _execution_error("range can't iterate over the value")
 
@@ -366,7 +396,8 @@ def _show(value: Any) -> str:
 
 
 def _argument(value: Any) -> Argument:
-    return value if isinstance(value, (bool, int, float, str)) else _show(value)
+    argument: Argument = _Int(value) if type(value) is int else value
+    return argument
 
 
 def _printf(template: Any, *values: Any) -> str:
@@ -405,8 +436,15 @@ def _bounded_texts(values: Iterable[Any]) -> Iterator[str]:
         yield text
 
 
+_NO_VALUE: Final = "<no value>"
+
+
 def _escape(escape: Callable[[str], str]) -> Callable[..., str]:
-    return lambda *values: escape(_print(*values))
+    def run(*values: Any) -> str:
+        """Return the operands, joined as by `print`, escaped."""
+        return escape(_print(*[_NO_VALUE if value is None else value for value in values]))
+
+    return run
 
 
 _HTML: Final = str.maketrans(
@@ -432,18 +470,20 @@ def _index(value: Any, *keys: Any) -> Any:
     """Execute the function `index`: follow keys and indexes, of a string its bytes. None for a
     missing key; BuiltinError for a wrong kind or an index out of range.
     """
+    if value is None:
+        raise _execution_error("error calling index: index of untyped nil")
     for key in keys:
         if isinstance(value, dict):
             if type(key) is not str:
                 raise _execution_error("value has wrong type for a key; should be string")
             value = value.get(key)
-        elif isinstance(value, list) or type(value) is str:
+        elif isinstance(value, (list, str)):
             items: Any = to_bytes(value) if isinstance(value, str) else value
-            if type(key) is not int:
+            if not isinstance(key, int) or isinstance(key, bool):
                 raise _execution_error("cannot index slice/array with this type")
             if not 0 <= key < len(items):
                 raise _execution_error(f"reflect: slice index out of range: {key}")
-            value = items[key]
+            value = _Byte(items[key]) if isinstance(value, str) else items[key]
         else:
             raise _execution_error("can't index item")
     return value
@@ -461,7 +501,8 @@ def _slice(value: Any, *bounds: Any) -> Any:
     items: Any = to_bytes(value) if text else value
     limits = [0, len(items), len(items)]
     for n, bound in enumerate(bounds):
-        if type(bound) is not int or not 0 <= bound <= len(items):
+        is_number = isinstance(bound, int) and not isinstance(bound, bool)
+        if not is_number or not 0 <= bound <= len(items):
             raise _execution_error("index out of range")
         limits[n] = bound
     if not limits[0] <= limits[1] <= limits[2]:

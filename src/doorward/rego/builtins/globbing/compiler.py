@@ -1,8 +1,8 @@
 """A glob becomes a function that tells whether a string fits it.
 
-Common forms are compared as plain strings, all others become an RE2 pattern, so that every glob
-takes linear time. A glob is at most `MAX_GLOB` characters, its braces nest at most `MAX_DEPTH`
-deep; `CACHED` compiled ones are kept.
+Common forms are compared as plain strings, all others become an RE2 pattern. A string that fits it
+must also be one that OPA's library finds (`search`). A glob is at most `MAX_GLOB` characters, its
+braces nest at most `MAX_DEPTH` deep; `CACHED` compiled ones are kept.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from doorward.base.records import record
+from doorward.rego.builtins.globbing.search import FaultError, build_finder
+from doorward.rego.builtins.globbing.search import Part as SearchedPart
 from doorward.rego.caches import counted
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import to_bytes
 from doorward.rego.golang.regexp import matcher, quote_for_class, quote_meta
 
 __all__ = ["CACHED", "MAX_DEPTH", "MAX_GLOB", "Matcher", "compile_glob"]
@@ -43,10 +46,22 @@ def compile_glob(glob: str, stops: str) -> Matcher:
         return plain
     stop = f"[^{quote_for_class(stops)}]" if stops else "."
     expression = "".join([part.expression(stop) for part in parts])
+    find = build_finder([part.searched for part in parts], stops)
     if len(parts) == 1 and _is_one_of_others(parts[0]):
         # A character of its own that is only said not to be some others may also not be there.
         expression += "?"
-    return matcher(f"(?s)\\A(?:{expression})\\z")  # type: ignore[no-any-return] # a Matcher
+    fits: Matcher = matcher(f"(?s)\\A(?:{expression})\\z")
+
+    def match(value: str) -> bool:
+        """Return True if the value matches, and OPA's library finds that it does."""
+        if not fits(value):
+            return False
+        try:
+            return find(to_bytes(value))
+        except FaultError:
+            return True
+
+    return match
 
 
 @record
@@ -58,6 +73,10 @@ class _Text:
     def expression(self, _stop: str) -> str:
         return quote_meta(self.text)
 
+    @property
+    def searched(self) -> SearchedPart:
+        return SearchedPart("text", self.text)
+
 
 @record
 class _Wild:
@@ -68,15 +87,29 @@ class _Wild:
     def expression(self, stop: str) -> str:
         return {"*": f"{stop}*", "**": ".*", "?": stop}[self.sign]
 
+    @property
+    def searched(self) -> SearchedPart:
+        return SearchedPart(self.sign)
+
 
 @record
 class _Class:
-    """A class in a glob, `[abc]` or `[a-z]`, as the inside of an RE2 class."""
+    """A class in a glob, `[abc]` or `[a-z]`: its characters, or the two of a range."""
 
-    inside: str
+    characters: str
+    is_range: bool
+    is_negated: bool
 
     def expression(self, _stop: str) -> str:
-        return f"[{self.inside}]"
+        inside = quote_for_class(self.characters)
+        if self.is_range:
+            inside = "-".join(map(quote_for_class, self.characters))
+        return f"[{'^' if self.is_negated else ''}{inside}]"
+
+    @property
+    def searched(self) -> SearchedPart:
+        kind = "range" if self.is_range else "list"
+        return SearchedPart(kind, self.characters, self.is_negated)
 
 
 @record
@@ -89,6 +122,11 @@ class _Choice:
         texts = ["".join([part.expression(stop) for part in option]) for option in self.options]
         return f"(?:{'|'.join(texts)})"
 
+    @property
+    def searched(self) -> SearchedPart:
+        options = [tuple([part.searched for part in option]) for option in self.options]
+        return SearchedPart("choice", options=tuple(options))
+
 
 Part: TypeAlias = _Text | _Wild | _Class | _Choice
 
@@ -98,7 +136,7 @@ def _is_one_of_others(part: Part) -> bool:
     of all but some.
     """
     if isinstance(part, _Class):
-        return part.inside.startswith("^")
+        return part.is_negated
     return isinstance(part, _Wild) and part.sign == "?"
 
 
@@ -132,7 +170,9 @@ class _Parser:
                     outer, *inner = options.pop()
                     here = [*outer, _choice(inner)]
             else:
-                here.append(self.part(char, nested=bool(options)))
+                part = self.part(char, nested=bool(options))
+                if part != _Text(""):  # of a backslash at the end
+                    here.append(part)
         while options:  # braces left open are closed by the end
             outer, *inner = options.pop()
             here = [*outer, _choice([*inner, here])]
@@ -171,25 +211,23 @@ class _Parser:
         """Parse the inside of `[...]` and the `]`: a range `a-z`, or listed characters; `!` before
         them negates. BuiltinError for a class that is empty or not closed.
         """
-        negated = self.glob.startswith("!", self.at)
-        self.at += negated
+        is_negated = self.glob.startswith("!", self.at)
+        self.at += is_negated
         if self.at >= len(self.glob):
             raise BuiltinError("unexpected end of input")
-        if self.glob.startswith("-", self.at + 1):
-            inside = self.bounds()
-        else:
-            inside = quote_for_class(self.text("]"))
+        is_range = self.glob.startswith("-", self.at + 1)
+        characters = self.bounds() if is_range else self.text("]")
         if self.at >= len(self.glob):
             raise BuiltinError("unexpected end of input")
         self.at += 1  # over the `]` that both ways of reading stop at
-        if not inside:
+        if not characters:
             raise BuiltinError("could not parse range")
-        return _Class(("^" if negated else "") + inside)
+        return _Class(characters, is_range, is_negated)
 
     def bounds(self) -> str:
-        """Parse `low-high` of a range up to, not including, the `]`, and return it as an RE2 class
-        without brackets. "" if `low` is a NUL character, which the caller refuses as an empty
-        class. BuiltinError if the range is not closed or `high` is before `low`.
+        """Parse `low-high` of a range up to, not including, the `]`, and return both characters. ""
+        if `low` is a NUL character, which the caller refuses as an empty class. BuiltinError if the
+        range is not closed or `high` is before `low`.
         """
         low, high = self.glob[self.at], self.glob[self.at + 2 : self.at + 3]
         self.at += 3
@@ -201,7 +239,7 @@ class _Parser:
             raise BuiltinError("expected close range character")
         if high < low:
             raise BuiltinError(f"hi character '{high}' should be greater than lo '{low}'")
-        return f"{quote_for_class(low)}-{quote_for_class(high)}" if low != "\0" else ""
+        return f"{low}{high}" if low != "\0" else ""
 
 
 def _choice(options: list[list[Part]]) -> _Choice:

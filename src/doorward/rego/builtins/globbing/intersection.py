@@ -231,6 +231,8 @@ def _class(token: _Token) -> str:
     """
     if token.ranges is None:
         return "."
+    if not token.ranges:
+        return r"[^\x00-\x{10ffff}]"
     ranges = [f"{quote_for_class(low)}-{quote_for_class(high)}" for low, high in token.ranges]
     return f"[{''.join(ranges)}]"
 

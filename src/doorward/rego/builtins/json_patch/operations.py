@@ -24,10 +24,11 @@ def apply_patch(tree: EditTree, patch: Value) -> None:
         raise BuiltinError(
             "must be an array of JSON-Patch objects, but at least one element is not an object"
         )
-    path = read_path(_attribute(patch, "path"))
+    pointer = _attribute(patch, "path")
     name = _attribute(patch, "op")
     if not isinstance(name, str):
         raise BuiltinError(f"attribute 'op' must be a string but found: {kind_name(name)}")
+    path = read_path(pointer)
     operation = _OPERATIONS.get(name)
     if operation is None:
         raise BuiltinError(f"unrecognized op: '{name}'")

@@ -1,0 +1,631 @@
+"""How OPA's library searches for a glob: it misses some texts that the glob matches.
+
+The library makes a tree of matchers of a glob. A tree looks for its middle part from place to
+place, and for what is left and right of it around each; a tree as an alternative in braces finds
+nothing, and one looks for nothing in an empty rest. So `a{*b,c}` finds no text, and `a***` not `a`.
+`compiler` says what a glob matches, this what the library finds. Texts are bytes here: lengths are
+those of characters, which the library compares with bytes as well.
+
+A search takes at most `MAX_STEPS` steps; each tree answers once for each part of a text.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from doorward.base.records import record
+from doorward.rego.errors import LimitError
+
+__all__ = ["MAX_STEPS", "FaultError", "Part", "build_finder"]
+
+MAX_STEPS: Final = 20_000
+"""The most steps of one search, some 50 milliseconds; more is a LimitError."""
+
+_PLACES: Final = 8
+"""How many bytes of a text count as a step where each is a place, and `_COPIED` where it is only
+copied.
+"""
+_COPIED: Final = 4096
+
+_OPEN: Final = -1
+"""The length of a matcher of texts of different lengths."""
+
+Span: TypeAlias = "tuple[int, list[int]] | None"
+"""Where a matcher begins to match in a text, and the lengths of what it matches there."""
+
+
+@record
+class Part:
+    """A part of a glob. `kind` is `text`, `choice`, `list` or `range`, and `*`, `**` or `?`; `text`
+    is that of a text, the characters of a list, or the two of a range; `is_negated`: of those.
+    `options` are the sequences of parts of a choice.
+    """
+
+    kind: str
+    text: str = ""
+    is_negated: bool = False
+    options: tuple[tuple[Part, ...], ...] = ()
+
+
+class FaultError(Exception):
+    """Go's library reads behind the end of a text here, and ends in a fault."""
+
+
+class _Search:
+    """One search: counts its steps, and keeps the answers of trees."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.known: dict[tuple[int, bytes], bool] = {}
+        """What each tree, by its id, answered for a text."""
+
+    def step(self, count: int = 1) -> None:
+        """Count steps; LimitError above `MAX_STEPS`."""
+        self.steps += count
+        if self.steps > MAX_STEPS:
+            raise LimitError(f"glob takes more than {MAX_STEPS} steps to match")
+
+
+class Matcher(Protocol):
+    """What a part of a glob becomes. `length` is how many characters it matches."""
+
+    @property
+    def length(self) -> int:
+        """How many characters it matches, or `_OPEN`."""
+
+    @abstractmethod
+    def matches(self, text: bytes, search: _Search) -> bool:
+        """Return True if all of the text matches."""
+
+    @abstractmethod
+    def find(self, text: bytes, search: _Search) -> Span:
+        """Return where in the text a match begins; None if none does."""
+
+
+def build_finder(parts: Sequence[Part], delimiters: str) -> Callable[[bytes], bool]:
+    """Return a function that returns True if the library finds that a text matches a glob. It
+    raises LimitError for more than `MAX_STEPS` steps, and FaultError for a fault of the library.
+    """
+    stops = tuple(map(str.encode, delimiters))
+    matcher = _compile_sequence(parts, stops)
+    return lambda text: matcher.matches(text, _Search())
+
+
+# Characters of a text
+
+
+def _ends(text: bytes) -> list[int]:
+    """Return the offset behind each character."""
+    if text.isascii():
+        return list(range(1, len(text) + 1))
+    return [*[at for at in range(1, len(text)) if text[at] & 0xC0 != 0x80], len(text)][: len(text)]
+
+
+def _characters(text: bytes) -> list[bytes]:
+    ends = _ends(text)
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _first_of(text: bytes, stops: Sequence[bytes]) -> int:
+    """Return the offset of the first one of the characters that occurs, in their order; -1 if none
+    does.
+    """
+    return next((at for stop in stops if (at := text.find(stop)) >= 0), -1)
+
+
+# Matchers
+
+
+@record
+class _Text:
+    """A text."""
+
+    text: bytes
+
+    @property
+    def length(self) -> int:
+        return len(_ends(self.text))
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return text == self.text
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        at = text.find(self.text)
+        return None if at < 0 else (at, [len(self.text)])
+
+
+@record
+class _Nothing:
+    """The empty text."""
+
+    length: int = 0
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return not text
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        return 0, [0]
+
+
+@record
+class _Any:
+    """Any characters but some."""
+
+    stops: tuple[bytes, ...]
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return _first_of(text, self.stops) < 0
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        at = _first_of(text, self.stops)
+        return 0, [0, *_ends(text if at < 0 else text[:at])]
+
+
+@record
+class _Character:
+    """One character: of some, between two, or with `is_negated` another one. As in Go, what is not
+    there is another one.
+    """
+
+    characters: tuple[bytes, ...]
+    is_range: bool
+    is_negated: bool
+    length: int = 1
+
+    def has(self, character: bytes) -> bool:
+        """Return True if it matches a character; b"" stands for none."""
+        value = character or "\ufffd".encode()
+        if self.is_range:
+            low, high = self.characters
+            return (low <= value <= high) != self.is_negated
+        return (value in self.characters) != self.is_negated
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return len(_ends(text)) <= 1 and self.has(text)
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        at = 0
+        for character in _characters(text):
+            if self.has(character):
+                return at, [len(character)]
+            at += len(character)
+        return None
+
+
+@record
+class _Contains:
+    """Texts without another one in them."""
+
+    text: bytes
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return self.text not in text
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        at = text.find(self.text)
+        return 0, [0, *_ends(text if at < 0 else text[:at])]
+
+
+@record
+class _Holding:
+    """Texts with another one in them."""
+
+    text: bytes
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return self.text in text
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        at = text.find(self.text)
+        if at < 0:
+            return None
+        end = at + len(self.text)
+        return 0, [end, *[end + each for each in _ends(text[end:])]]
+
+
+@record
+class _Least:
+    """Texts of so many characters or more."""
+
+    limit: int
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return len(_ends(text)) >= self.limit
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        ends = _ends(text)[self.limit - 1 :]
+        return (0, ends) if ends else None
+
+
+@record
+class _Most:
+    """Texts of so many characters or fewer."""
+
+    limit: int
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return len(_ends(text)) <= self.limit
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        return 0, [0, *_ends(text)[: self.limit]]
+
+
+@record
+class _Around:
+    """A text, any characters but some, and a text. With `stops` None these are any at all, and
+    before and behind may overlap.
+    """
+
+    before: bytes
+    stops: tuple[bytes, ...] | None
+    behind: bytes
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        if not text.startswith(self.before) or not text.endswith(self.behind):
+            return False
+        inner = text[len(self.before) : len(text) - len(self.behind)]
+        return self.stops is None or _first_of(inner, self.stops) < 0
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        if self.stops is not None:
+            return self._find_between(text, self.stops)
+        start = text.find(self.before)
+        if start < 0:
+            return None
+        if not self.behind:
+            size = len(self.before)
+            return start, [size, *[size + end for end in _ends(text[start + size :])]]
+        if not self.before:
+            at = text.find(self.behind)
+            return None if at < 0 else (0, [at + len(self.behind)])
+        segments: list[int] = []
+        rest = text[start:]
+        while (at := rest.rfind(self.behind)) >= 0:
+            segments.insert(0, at + len(self.behind))
+            rest = rest[:at]
+        return (start, segments) if segments else None
+
+    def _find_between(self, text: bytes, stops: Sequence[bytes]) -> Span:
+        """Return what `find` does where either text is empty."""
+        if self.behind:
+            at = text.find(self.behind)
+            if at < 0:
+                return None
+            last = next((n for stop in stops if (n := text[:at].rfind(stop)) >= 0), -1) + 1
+            return last, [at + len(self.behind) - last]
+        start = text.find(self.before)
+        if start < 0:
+            return None
+        size = len(self.before)
+        rest = text[start + size :]
+        at = _first_of(rest, stops)
+        ends = _ends(rest if at < 0 else rest[:at])
+        return start, [size, *[size + end for end in ends]]
+
+
+@record
+class _Every:
+    """Texts that match each of several."""
+
+    matchers: tuple[Matcher, ...]
+    length: int = _OPEN
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return all(each.matches(text, search) for each in self.matchers)
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        segments: list[int] | None = None
+        for each in self.matchers:  # which all begin at the start
+            span = each.find(text, search)
+            if span is None:
+                return None
+            segments = span[1] if segments is None else [n for n in segments if n in span[1]]
+            if not segments:
+                return None
+        return 0, segments or []
+
+
+@record
+class _Row:
+    """Matchers of known lengths in order."""
+
+    matchers: tuple[Matcher, ...]
+
+    @property
+    def length(self) -> int:
+        return sum(each.length for each in self.matchers)
+
+    def _matches_start(self, text: bytes, search: _Search) -> bool:
+        at = 0
+        for each in self.matchers:
+            search.step()
+            starts = [0, *_ends(text[at:])[:-1]] if text[at:] else []
+            wanted = each.length
+            if wanted == 0 and at >= len(text):
+                raise FaultError
+            if len(starts) < wanted:
+                return False
+            # A character of several bytes at the end is cut behind its first one.
+            end = at + starts[wanted - 1] + 1
+            if not each.matches(text[at:end], search):
+                return False
+            at = end
+        return True
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return len(_ends(text)) == self.length and self._matches_start(text, search)
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        size = self.length
+        for at in [0, *_ends(text)[:-1]] if text else []:
+            if len(text) - at < size:
+                break
+            if self._matches_start(text[at:], search):
+                return at, [size]
+        return None
+
+
+@record
+class _Choice:
+    """Texts that match one of several."""
+
+    matchers: tuple[Matcher, ...]
+
+    @property
+    def length(self) -> int:
+        total = _OPEN
+        for each in self.matchers:
+            if total == _OPEN:
+                total = each.length
+            elif each.length != total:
+                return _OPEN
+        return total
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        return any(each.matches(text, search) for each in self.matchers)
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        spans = [each.find(text, search) for each in self.matchers]
+        start = min([each[0] for each in spans if each is not None], default=-1)
+        if start < 0:
+            return None
+        return start, sorted({n for each in spans if each and each[0] == start for n in each[1]})
+
+
+@record
+class _Tree:
+    """A matcher and what is left and right of it; None for nothing."""
+
+    middle: Matcher
+    left: Matcher | None
+    right: Matcher | None
+
+    @property
+    def length(self) -> int:
+        lengths = [each.length for each in (self.left, self.middle, self.right) if each is not None]
+        return _OPEN if _OPEN in lengths else sum(lengths)
+
+    def find(self, text: bytes, search: _Search) -> Span:
+        return None
+
+    def matches(self, text: bytes, search: _Search) -> bool:
+        search.step(len(text) // _COPIED)
+        key = id(self), text
+        if key not in search.known:
+            search.known[key] = self._matches(text, search)
+        return search.known[key]
+
+    def _matches(self, text: bytes, search: _Search) -> bool:
+        if self.length > len(text):
+            return False
+        at = max(self.left.length, 0) if self.left else 0
+        end = len(text) - (max(self.right.length, 0) if self.right else 0)
+        while at < end:
+            bytes_of_step = _COPIED if isinstance(self.middle, _Text) else _PLACES
+            search.step(1 + (end - at) // bytes_of_step)
+            span = self.middle.find(text[at:end], search)
+            if span is None:
+                return False
+            start = at + span[0]
+            if _is_side(self.left, text[:start], search):
+                for size in reversed(span[1]):
+                    search.step()
+                    if _is_side(self.right, text[start + size :], search):
+                        return True
+            at = start + (_ends(text[start : start + 4]) or [0])[0]
+        return False
+
+
+def _is_side(side: Matcher | None, text: bytes, search: _Search) -> bool:
+    return not text if side is None else side.matches(text, search)
+
+
+# From parts to matchers
+
+
+def _compile(part: Part, stops: tuple[bytes, ...]) -> Matcher:
+    characters = tuple(map(str.encode, part.text))
+    match part.kind:
+        case "text":
+            return _Text(part.text.encode())
+        case "*":
+            return _Any(stops)
+        case "**":
+            return _Any(())
+        case "?":
+            return _Character(stops, is_range=False, is_negated=True)
+        case "choice":
+            return _compile_choice(part.options, stops)
+        case "list" if len(characters) == 1 and not part.is_negated:
+            return _Text(characters[0])
+    return _Character(characters, part.kind == "range", part.is_negated)
+
+
+def _compile_sequence(parts: Sequence[Part], stops: tuple[bytes, ...]) -> Matcher:
+    if not parts:
+        return _Nothing()
+    return _optimize(_join(_shorten([_compile(part, stops) for part in parts])))
+
+
+def _compile_choice(options: Sequence[Sequence[Part]], stops: tuple[bytes, ...]) -> Matcher:
+    """Return the matcher of alternatives: parts that all begin or end with are taken out of it."""
+    start, end = _common(options)
+    if not start and not end:
+        matchers = [_compile_sequence(option, stops) for option in options]
+        return matchers[0] if len(matchers) == 1 else _Choice(tuple(matchers))
+    rests = list(dict.fromkeys([tuple(option[start : len(option) - end]) for option in options]))
+    before, behind = options[0][:start], options[0][len(options[0]) - end :]
+    sequence: list[Matcher] = [_compile_sequence(before, stops)] if start else []
+    if len(rests) == 1:
+        sequence += [_compile_sequence(rest, stops) for rest in rests if rest]
+    elif all(rests):
+        sequence.append(_compile_choice(rests, stops))
+    else:
+        sequence.append(_Choice(tuple([_compile_sequence(rest, stops) for rest in rests])))
+    if end:
+        sequence.append(_compile_sequence(behind, stops))
+    return _optimize(_join(_shorten(sequence)))
+
+
+def _common(options: Sequence[Sequence[Part]]) -> tuple[int, int]:
+    """Return how many parts the alternatives have in common at their start and at their end."""
+    if len(options) <= 1:
+        return 0, 0
+    shortest = min(options, key=len)
+    others = [option for option in options if option is not shortest]
+    size = len(shortest)
+    start = end = 0
+    is_left = is_right = True
+    for at in range(size):
+        back = size - 1 - at
+        if start + end >= size or not (is_left or is_right):
+            break
+        for other in others:
+            if not is_left and not is_right:
+                break
+            is_left = is_left and shortest[at] == other[at]
+            is_right = is_right and not (is_left and back <= at)
+            is_right = is_right and shortest[back] == other[len(other) - 1 - at]
+        start += is_left
+        end += is_right
+    return start, end
+
+
+def _join(matchers: Sequence[Matcher]) -> Matcher:
+    """Return one matcher of several in order: a tree around the last of the longest ones whose
+    length is known.
+    """
+    if len(matchers) == 1:
+        return matchers[0]
+    glued = _glue(matchers)
+    if glued is not None:
+        return glued
+    longest = max(each.length for each in matchers)
+    if longest == _OPEN:
+        return _Tree(matchers[0], None, _join(matchers[1:]))
+    at = max(n for n, each in enumerate(matchers) if each.length == longest)
+    left, right = matchers[:at], matchers[at + 1 :]
+    return _Tree(matchers[at], _join(left) if left else None, _join(right) if right else None)
+
+
+def _shorten(matchers: list[Matcher]) -> list[Matcher]:
+    """Return the matchers with neighbors that can be one as one, the most of them first."""
+    best: tuple[int, int, Matcher] | None = None
+    for start in range(len(matchers)):
+        for end in range(len(matchers), start, -1):
+            glued = _glue(matchers[start:end])
+            if glued is None:
+                continue
+            is_better = best is None or best[1] - best[0] < end - start
+            if best is not None and not is_better:
+                is_better = _OPEN < best[2].length < glued.length
+            if is_better:
+                best = start, end, glued
+    if best is None:
+        return matchers
+    start, end, glued = best
+    shorter = [*matchers[:start], glued, *matchers[end:]]
+    return shorter if len(shorter) == len(matchers) else _shorten(shorter)
+
+
+def _glue(matchers: Sequence[Matcher]) -> Matcher | None:
+    """Return one matcher without a tree for several; None if there is none."""
+    if len(matchers) <= 1:
+        return None
+    every = _glue_wild(matchers)
+    if every is not None:
+        return every
+    return None if any(each.length == _OPEN for each in matchers) else _Row(tuple(matchers))
+
+
+def _glue_wild(matchers: Sequence[Matcher]) -> Matcher | None:
+    """Return the matcher of wild cards that all stop at the same characters; None for others."""
+    least = 0
+    is_open = False
+    stops: tuple[bytes, ...] | None = None
+    for each in matchers:
+        if isinstance(each, _Character) and each.is_negated and not each.is_range:
+            least += 1
+            own = each.characters
+        elif isinstance(each, _Any):
+            is_open = True
+            own = each.stops
+        else:
+            return None
+        if stops is not None and own != stops:
+            return None
+        stops = own
+    assert stops is not None
+    if not least:
+        return _Any(stops)
+    if is_open and not stops:
+        return _Least(least)
+    every: list[Matcher] = [_Least(least)]
+    if not is_open:
+        every.append(_Most(least))
+    if stops:
+        every.append(_Contains(b"".join(stops)))
+    return _Every(tuple(every))
+
+
+def _optimize(matcher: Matcher) -> Matcher:
+    """Return a tree of texts and wild cards as a matcher of its own, if there is one."""
+    if not isinstance(matcher, _Tree):
+        return matcher
+    left = _optimize(matcher.left) if matcher.left else None
+    right = _optimize(matcher.right) if matcher.right else None
+    if isinstance(matcher.middle, _Text):
+        joined = _join_text(matcher.middle.text, left, right)
+        if joined is not None:
+            return joined
+    return _Tree(matcher.middle, left, right)
+
+
+def _join_text(text: bytes, left: Matcher | None, right: Matcher | None) -> Matcher | None:
+    """Return the matcher of a text between two others; None if it has to be a tree."""
+    match left, right:
+        case None, None:
+            return _Text(text)
+        case _Any(()), _Any(()):
+            return _Holding(text)
+        case _Any(()), None:
+            return _Around(b"", None, text)
+        case None, _Any(()):
+            return _Around(text, None, b"")
+        case None, _Around(b"", None, behind):
+            return _Around(text, None, behind)
+        case _Around(before, None, b""), None:
+            return _Around(before, None, text)
+        case _Any(stops), None:
+            return _Around(b"", stops, text)
+        case None, _Any(stops):
+            return _Around(text, stops, b"")
+    return None
