@@ -15,7 +15,7 @@ from doorward.rego.errors import LimitError
 
 __all__ = ["Conflict", "Conflicts", "Steps"]
 
-MAX_STEPS: Final = 1_000_000
+MAX_STEPS: Final = 250_000
 """The most steps of the searches in one query; more is a LimitError. OPA has no bound."""
 
 _Fields = dict[str, list[Node]]
