@@ -232,12 +232,12 @@ def of_length(least: int, most: int | None) -> Language:
 
 def from_glob(glob: str, delimiters: Sequence[str]) -> Language:
     """Return the language of a glob with plain text, `*` and `**`; without delimiters `*` means
-    `**`. UnreadableError for other globs, one longer than `MAX_PATTERN`, and delimiters of several
-    characters.
+    `**`. UnreadableError for other globs, one longer than `MAX_PATTERN`, delimiters of several
+    characters, and `***` with delimiters, which OPA does not find in every text.
     """
     if len(glob) > MAX_PATTERN or any(char in glob for char in "?[]{}\\!"):
         raise UnreadableError(glob)
-    if any(len(each) != 1 for each in delimiters):
+    if any(len(each) != 1 for each in delimiters) or (delimiters and "***" in glob):
         raise UnreadableError(glob)
     other = Chars(outside([(ord(each), ord(each)) for each in delimiters]))
     out, at = EMPTY, 0
