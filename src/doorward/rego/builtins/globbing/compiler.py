@@ -7,7 +7,7 @@ braces nest at most `MAX_DEPTH` deep; `CACHED` compiled ones are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -46,16 +46,22 @@ def compile_glob(glob: str, stops: str) -> Matcher:
         return plain
     stop = f"[^{quote_for_class(stops)}]" if stops else "."
     expression = "".join([part.expression(stop) for part in parts])
-    find = build_finder([part.searched for part in parts], stops)
     if len(parts) == 1 and _is_one_of_others(parts[0]):
         # A character of its own that is only said not to be some others may also not be there.
         expression += "?"
     fits: Matcher = matcher(f"(?s)\\A(?:{expression})\\z")
+    finds_all = _finds_all(parts)
+    finds_all_ascii = finds_all or _finds_all(parts, choices=True)
+    if finds_all:
+        return fits
+    find = build_finder([part.searched for part in parts], stops)
 
     def match(value: str) -> bool:
         """Return True if the value matches, and OPA's library finds that it does."""
         if not fits(value):
             return False
+        if finds_all_ascii and value.isascii():
+            return True
         try:
             return find(to_bytes(value))
         except FaultError:
@@ -129,6 +135,29 @@ class _Choice:
 
 
 Part: TypeAlias = _Text | _Wild | _Class | _Choice
+
+
+def _finds_all(parts: Sequence[Part], *, choices: bool = False) -> bool:
+    """Return True if OPA's library certainly finds each text that the glob matches: texts with `*`
+    or `**` between them, and with `choices` also braces around different texts, if the value is
+    ASCII. The library then looks at each place of the longest text or choice, and a part that may
+    be empty is next to one that is not.
+    """
+    for before, part in zip([None, *parts], parts, strict=False):
+        if isinstance(part, _Wild):
+            if part.sign == "?" or isinstance(before, _Wild):
+                return False
+        elif isinstance(part, _Choice):
+            texts = {option for option in part.options if _is_text(option)}
+            if not choices or len(texts) < len(part.options):
+                return False
+        elif not isinstance(part, _Text):
+            return False
+    return True
+
+
+def _is_text(option: Sequence[Part]) -> bool:
+    return len(option) == 1 and isinstance(option[0], _Text)
 
 
 def _is_one_of_others(part: Part) -> bool:
