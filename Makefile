@@ -179,7 +179,7 @@ fuzz: $(STAMP)
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
 	@for fuzzer in differential newest builtins tokens certificates schemas yaml_texts \
-		graphql_documents plain_calls multipart request residuals; do \
+		graphql_documents plain_calls keys multipart request residuals; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from fuzz import certificates, graphql_documents, plain_calls, schemas, tokens, yaml_texts
+from fuzz import certificates, graphql_documents, keys, plain_calls, schemas, tokens, yaml_texts
 from fuzz.calls import ask_opa, ask_ours, is_random
 from fuzz.opa_engine import OpaEngine
 
@@ -26,6 +26,7 @@ GENERATORS: Final = {
     "schemas": schemas.call_of,
     "jwt": tokens.call_of,
     "yaml": yaml_texts.call_of,
+    "keys": keys.call_of,
     "plain": plain_calls.call_of,
 }
 

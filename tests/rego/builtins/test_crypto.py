@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.registry.context import Context, Environment
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 
 @pytest.mark.parametrize(
@@ -123,3 +126,67 @@ def _certificate(
         constraints = x509.BasicConstraints(ca=ca, path_length=None)
         builder = builder.add_extension(constraints, critical=True)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+def test_text_before_private_keys_is_skipped() -> None:
+    key = private_pem(ec.generate_private_key(ec.SECP256R1()))
+    parse = partial(invoke, "crypto.parse_private_keys")
+    assert len(parse(f"x\n{key}{key}")) == 2
+    assert parse(f"x {key[5:]}") == []
+    assert parse(f"\n{key}") == parse(key) == parse(base64.b64encode(key.encode()).decode())
+    assert parse("x") == []
+    with pytest.raises(BuiltinError):
+        invoke("crypto.x509.parse_rsa_private_key", f"x\n{key}")
+
+
+def test_all_private_keys_are_read_where_the_first_is_wanted() -> None:
+    key = private_pem(ec.generate_private_key(ec.SECP256R1()))
+    parse = partial(invoke, "crypto.x509.parse_rsa_private_key")
+    assert parse(key + key) == parse(key)
+    bad = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"
+    with pytest.raises(BuiltinError, match="failed to parse private key"):
+        parse(key + bad)
+
+
+def test_a_pair_needs_its_first_certificate_only() -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    key, certificate = private_pem(private), certificate_pem(private)
+    parse = partial(invoke, "crypto.x509.parse_keypair")
+    other = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
+    public = "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n"
+    assert len(parse(public + certificate + other, key)["Certificate"]) == 2
+    der = base64.b64encode(pem_body(certificate)).decode()
+    assert parse(der, base64.b64encode(pem_body(key)).decode()) == parse(certificate, key)
+    for wrong in (
+        other + certificate,
+        public,
+        base64.b64encode(pem_body(certificate) * 2).decode(),
+        "x",
+    ):
+        with pytest.raises(BuiltinError):
+            parse(wrong, key)
+    with pytest.raises(LimitError, match="more than 100 certificates"):
+        parse(certificate * 101, key)
+
+
+def private_pem(key: Any) -> str:
+    """The PKCS #8 PEM of a private key."""
+    text: bytes = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return text.decode()
+
+
+def certificate_pem(key: Any) -> str:
+    """The PEM of a certificate that the key signs for itself."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
+    day = datetime(2020, 1, 1, tzinfo=UTC)
+    built = x509.CertificateBuilder(name, name, key.public_key(), 1, day, day + timedelta(1))
+    return built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def pem_body(text: str) -> bytes:
+    """The bytes of the PEM block of a text."""
+    return base64.b64decode("".join(text.splitlines()[1:-1]))

@@ -403,3 +403,30 @@ def _public_pem(modulus: int, exponent: int) -> str:
     algorithm = element(0x30, bytes.fromhex("06092a864886f70d0101010500"))
     key = element(0x30, algorithm, element(3, b"\0", numbers))
     return f"-----BEGIN PUBLIC KEY-----\n{encodebytes(key).decode()}-----END PUBLIC KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "payload", "size"),
+    [
+        ('{"alg":"HS256","typ":"","x":1}', "x", 43),
+        ('{"alg":"HS256","typ":"x","typ":"JWT"}', "x", 43),
+        ('{"alg":"HS256","typ":"JWT","typ":"x"}', "x", None),
+        ('{"alg":"HS256","typ":null}', "x", None),
+        ('{"alg":"HS256","typ":1}', "x", None),
+        ('{"alg":"HS256","typ":1}', "{}", 43),
+        ('{"alg":"HS256","alg":"HS512"}', "{}", 43),
+        ('{"alg":"HS512","alg":1}', "{}", 86),
+        ('{"alg":1,"alg":"HS512"}', "{}", None),
+        ('{"alg":"none","alg":"HS512"}', "{}", None),
+    ],
+)
+def test_the_first_of_equal_members_of_a_header_counts(
+    header: str, payload: str, size: int | None
+) -> None:
+    key = '{"kty":"oct","k":"c2VjcmV0"}'
+    if size is None:
+        with pytest.raises(BuiltinError):
+            invoke("io.jwt.encode_sign_raw", header, payload, key)
+    else:
+        token = invoke("io.jwt.encode_sign_raw", header, payload, key)
+        assert len(token.split(".")[2]) == size

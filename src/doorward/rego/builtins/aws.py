@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from doorward.rego.builtins.http import check_fields
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.signature import any_, number, object_, string
-from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.errors import OperandError
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url
 from doorward.rego.golang.octets import to_bytes
@@ -57,16 +58,18 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch:
     Authorization, host, x-amz-date, for s3 and glacier the digest of the body, and the session
     token if `aws_config` has one. With `disable_payload_signing` in `aws_config` the body is not
-    signed. A missing or empty field, an invalid URL, header or `disable_payload_signing`, and a
-    time that is not a date are errors.
+    signed. A header that is not a string is the empty one. A missing field or one of another kind,
+    a field that no request of http.send has, an invalid URL, and a time that is not an integer of
+    64 bits are errors.
     """
     access_key, region, secret, service = _texts(aws_config, _CONFIG, _WRONG_CONFIG)
-    method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
     stamp = _stamp(time_ns)
+    request_headers = _headers(check_fields(request))
+    method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
+    parts = go_url.split(url)
     unsigned = aws_config.get("disable_payload_signing", False)
     if not isinstance(unsigned, bool):
         raise OperandError("operand 2 invalid value for 'disable_payload_signing' in AWS config")
-    parts = go_url.split(url)
     digest = "UNSIGNED-PAYLOAD" if unsigned else hashlib.sha256(_body(request)).hexdigest()
     added = {"host": parts.host, "x-amz-date": stamp}
     if service in _CONTENT_IN_HEADER:
@@ -74,7 +77,6 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     token = aws_config.get("aws_session_token")
     if isinstance(token, str) and token:
         added["x-amz-security-token"] = token
-    request_headers = _headers(request)
     signed = {
         **added,
         **{k.lower(): v for k, v in request_headers.items() if k.lower() not in _UNSIGNED},
@@ -106,34 +108,28 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
 
 def _texts(fields: Object, names: tuple[str, ...], message: str) -> list[str]:
     """The string values of `names` in an object, in that order. OperandError, made from `message`,
-    names all fields that are missing; if none is, it names those that are empty or not strings.
+    names all fields that are missing; if none is, it names those that are not strings.
     """
     missing = [name for name in names if name not in fields]
     if missing:
         raise OperandError(message.format("missing required", to_rego(make_set(missing))))
     values = [fields[name] for name in names]
-    texts = [value for value in values if isinstance(value, str) and value]
+    texts = [value for value in values if isinstance(value, str)]
     if len(texts) != len(names):
         pairs = zip(names, values, strict=True)
-        wrong = [name for name, value in pairs if not (isinstance(value, str) and value)]
+        wrong = [name for name, value in pairs if not isinstance(value, str)]
         raise OperandError(message.format("invalid values for required", to_rego(make_set(wrong))))
     return texts
 
 
 def _stamp(time_ns: AnyNumber) -> str:
     """Format nanoseconds since the epoch as ISO 8601 basic time in UTC, such as 20240131T120000Z;
-    fractions of a second are cut off. OperandError if the time is negative, not an integer, or too
-    large for a date.
+    fractions of a second are cut off. OperandError if the time is not an integer of 64 bits.
     """
-    try:
-        nanoseconds = integer_of(time_ns)
-        if nanoseconds is None or nanoseconds < 0:
-            raise ValueError
-        moment = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
-    except (ValueError, OverflowError, OSError):
-        raise OperandError(
-            "operand 3 could not convert time_ns value into a unix timestamp"
-        ) from None
+    nanoseconds = integer_of(time_ns)
+    if nanoseconds is None or not -(1 << 63) <= nanoseconds < 1 << 63:
+        raise OperandError("operand 3 could not convert time_ns value into a unix timestamp")
+    moment = datetime(1970, 1, 1) + timedelta(seconds=nanoseconds // 1_000_000_000)
     return moment.strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -148,23 +144,16 @@ def _body(request: Object) -> bytes:
 
 
 def _headers(request: Object) -> dict[str, str]:
-    """The request's headers by name as they are spelled, the items of an array joined by commas.
-    BuiltinError if a value is not a string or an array of strings; names that are not strings, and
-    `headers` that are not an object, are ignored.
+    """The request's headers by name as they are spelled; what is not a string, a name too, is "".
+    OperandError for `headers` that are not an object.
     """
-    request_headers = request.get("headers", {})
-    headers: dict[str, str] = {}
-    for key, value in request_headers.items() if isinstance(request_headers, dict) else ():
-        if type(key) is str:
-            items = value if isinstance(value, list) else [value]
-            texts = [item for item in items if isinstance(item, str)]
-            if len(texts) != len(items):
-                raise BuiltinError(
-                    f"the value of the request header `{key}` must be a string or an array of "
-                    "strings"
-                )
-            headers[key] = ",".join(texts)
-    return headers
+    headers = request.get("headers", {})
+    if not isinstance(headers, dict):
+        raise operand_error(0, headers, "object")
+    return {
+        key if type(key) is str else "": value if isinstance(value, str) else ""
+        for key, value in headers.items()
+    }
 
 
 def _mac(key: bytes, text: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.registry.context import Context
@@ -32,7 +32,8 @@ from doorward.rego.builtins.x509.reading import (
     request_of,
 )
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.octets import to_bytes
+from doorward.rego.golang import base64
+from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.values import Key, Value
 
 MAX_KEYS: Final = 100
@@ -203,9 +204,9 @@ def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
     refuse=refuse_as_first,
 )
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
-    """An object with a PEM certificate chain and the private key of its first certificate. It is an
-    error if one of them is missing or malformed, or if the key belongs to another certificate or is
-    of X25519; LimitError for too long a text or too many certificates.
+    """An object with a PEM certificate chain and the private key of its first certificate, the only
+    one that is read. It is an error if one of them is missing or malformed, or if the key belongs
+    to another certificate or is of X25519; LimitError for too long a text or too many certificates.
     """
     with context.enforce_deadline((len(cert) + len(pem)) // _USUAL):
         return pair_of(cert, pem)
@@ -215,29 +216,32 @@ def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
 def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
     """The first private key in a PEM text, or the base64 of one (RSA, EC, Ed25519 or X25519,
     despite the name), as a JWK; null for text without one. Keys in blocks of another label, such as
-    encrypted ones, are left out. Empty text, invalid base64, and a key that is malformed or of
-    another kind or curve, are errors; LimitError for too long a text.
+    encrypted ones, are left out. Empty text, invalid base64, and any key that is malformed or of
+    another kind or curve, are errors; LimitError for too long a text, or more than `MAX_KEYS`.
     """
     if not pem:
         raise BuiltinError("input PEM data was empty")
-    blocks = private_blocks(pem_blocks(pem))
-    return private_jwk(load_private(blocks[0])) if blocks else None
+    if not bounded(pem).startswith("-----BEGIN"):
+        pem = from_bytes(base64.decode(pem))
+    keys = _private_keys(pem)
+    return private_jwk(keys[0]) if keys else None
 
 
 @builtin("crypto.parse_private_keys", string, returns=array(_OBJECT))
 def crypto_parse_private_keys(keys: str) -> Value:
-    """The private keys in PEM, or base64 of PEM, as objects; other blocks, such as encrypted keys,
-    are left out. Null for empty text, [] for text without keys or with invalid base64. A key that
-    is malformed or not RSA, EC, Ed25519 or X25519 is an error; LimitError for more than `MAX_KEYS`,
-    or too long a text.
+    """The private keys in PEM, or base64 of PEM, as objects; other text, and blocks such as
+    encrypted keys, are left out. Null for empty text, [] for text without keys. A key that is
+    malformed or not RSA, EC, Ed25519 or X25519 is an error; LimitError for more than `MAX_KEYS`, or
+    too long a text.
     """
-    if not keys:
-        return None
-    try:
-        blocks = pem_blocks(keys)
-    except BuiltinError:
-        return []
-    private = private_blocks(blocks)
-    if len(private) > MAX_KEYS:
+    return [private_object(key) for key in _private_keys(keys)] if keys else None
+
+
+def _private_keys(text: str) -> list[Any]:
+    """The private keys in PEM, or base64 of PEM, as cryptography's objects. BuiltinError for one
+    that is malformed or of another kind, LimitError for more than `MAX_KEYS`.
+    """
+    blocks = private_blocks(pem_blocks(text))
+    if len(blocks) > MAX_KEYS:
         raise LimitError(f"text has more than {MAX_KEYS} private keys")
-    return [private_object(load_private(block)) for block in private]
+    return [load_private(block) for block in blocks]

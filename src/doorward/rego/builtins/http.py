@@ -127,10 +127,9 @@ def _failure(code: str, error: Exception) -> Value:
     return {"status_code": 0, "error": {"code": code, "message": str(error)}}
 
 
-def _options(request: dict[Key, Value]) -> Options:
-    """The request's options by name; 0 and 1 of some boolean options become false and true, as in
-    OPA. OperandError if `method` or `url` is missing, or if an option is unknown or of the wrong
-    kind.
+def check_fields(request: dict[Key, Value]) -> dict[Key, Value]:
+    """Return a request as it is. OperandError if `method` or `url` is missing, or if an option is
+    unknown.
     """
     missing = {"method", "url"} - request.keys()
     if missing:
@@ -140,7 +139,15 @@ def _options(request: dict[Key, Value]) -> Options:
     if unknown:
         names = to_rego(make_set([from_key(key) for key in unknown]))
         raise OperandError(f"operand 1 invalid request parameters(s): {names}")
-    options = {str(key): value for key, value in request.items()}
+    return request
+
+
+def _options(request: dict[Key, Value]) -> Options:
+    """The request's options by name; 0 and 1 of some boolean options become false and true, as in
+    OPA. OperandError if `method` or `url` is missing, or if an option is unknown or of the wrong
+    kind.
+    """
+    options = {str(key): value for key, value in check_fields(request).items()}
     for name, value in options.items():
         if name in _SWITCHES and type(value) is int and value in (0, 1):
             options[name] = value == 1

@@ -14,6 +14,7 @@ Bounds: a token is at most `jose.compact.MAX_TOKEN` characters and `MAX_NESTING`
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -326,7 +327,8 @@ def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
 def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
     """The signed token of a header and a payload that are texts; `key` is the text of a JWK. It is
     an error if the header has no known `alg`, if the key is invalid or does not fit it, or if `typ`
-    is missing, empty or JWT and the payload is not JSON; LimitError for a key that is too large.
+    is missing, no string or JWT and the payload is not JSON; LimitError for a key that is too
+    large.
     """
     return _sign(headers, payload, key)
 
@@ -334,15 +336,15 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 def _sign(header_text: str, payload: str, key_text: str) -> str:
     """Return the signed compact token of a JSON header and a payload with a JWK. BuiltinError for
     an invalid key, a header without a known `alg`, a payload that is not JSON although `typ` is
-    missing, empty or JWT, or a key that does not fit the algorithm; LimitError for a key or JSON
-    that is too large.
+    JWT, missing or not a string, or a key that does not fit the algorithm; LimitError for a key or
+    JSON that is too large.
     """
     key = _signing_key(key_text)
     name, kind = _algorithm_and_type(header_text)
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
         raise BuiltinError(f"unknown JWS algorithm: {name}")
-    if kind == "" or kind == "JWT":
+    if kind == "JWT":
         try:
             unmarshal(payload)
         except BuiltinError:
@@ -355,12 +357,13 @@ def _sign(header_text: str, payload: str, key_text: str) -> str:
 _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
 
 
-def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
-    """The `alg` and `typ` in a JSON header text, `typ` by default "JWT". BuiltinError, in OPA's
-    words, for invalid JSON or without a string `alg`.
+def _algorithm_and_type(header_text: str) -> tuple[str, str]:
+    """The `alg` and `typ` in a JSON header text, of several members the first; `typ` is "JWT" if it
+    is not a string. BuiltinError, in OPA's words, for invalid JSON or without a string `alg`.
     """
     try:
-        header = unmarshal(header_text)
+        unmarshal(header_text)
+        header = json.loads(header_text, object_pairs_hook=_first_members)
     except BuiltinError as error:
         # OPA's reader of headers takes any run of these for a number.
         if not _NUMBER.match(header_text):
@@ -378,16 +381,30 @@ def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
         raise BuiltinError(
             f"missing or invalid 'alg' header: value doesn't contain string; it contains {kind}"
         )
-    return name, header.get("typ", "JWT") if isinstance(header, dict) else "JWT"
+    typ: Any = header.get("typ")
+    return name, typ if isinstance(typ, str) else "JWT"
+
+
+def _first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of members, of those with the same name the first."""
+    return dict(reversed(pairs))
 
 
 def _signing_key(text: str) -> VerificationKey:
-    """The first key of a JWK or JWK set. BuiltinError if it cannot be read or is empty, LimitError
-    for too many keys or an RSA key that is too long.
+    """The first key of a JWK or JWK set. BuiltinError if it cannot be read or is empty, or is a
+    private RSA key without its prime numbers; LimitError for too many keys or an RSA key that is
+    too long.
     """
     keys = parse_key_set(text)
     if not keys:
         raise BuiltinError("jwk.Parse: the key set is empty")
+    jwk: Any = unmarshal(text)
+    if isinstance(jwk, dict) and isinstance(jwk.get("keys"), list):
+        jwk = jwk["keys"][0]
+    if isinstance(jwk, dict) and jwk.get("kty") == "RSA" and "d" in jwk:
+        missing = [name for name in ("p", "q") if not jwk.get(name)]
+        if missing:
+            raise BuiltinError(f'jwk.Export: missing "{missing[0]}" value')
     return keys[0]
 
 

@@ -78,9 +78,13 @@ def test_what_the_private_key_signs_the_public_key_verifies(algorithm: str) -> N
         assert verify(algorithm, f"{header}.{payload}.", keys) is False
 
 
-def test_an_rsa_key_needs_no_factors_to_sign() -> None:
-    jwk = {name: value for name, value in RSA_JWK.items() if name not in {"p", "q"}}
-    assert verify("RS256", sign("RS256", jwk), json.dumps(public(RSA_JWK))) is True
+@pytest.mark.parametrize("missing", [{"p"}, {"q"}, {"p", "q"}])
+def test_an_rsa_key_needs_its_factors_to_sign(missing: set[str]) -> None:
+    jwk = {name: value for name, value in RSA_JWK.items() if name not in missing}
+    keys: list[Any] = [jwk, {"keys": [jwk]}]
+    for key in keys:
+        with pytest.raises(BuiltinError, match=f'missing "{min(missing)}" value'):
+            sign("RS256", key)
 
 
 def test_the_key_that_the_token_names_is_the_only_one_tried() -> None:

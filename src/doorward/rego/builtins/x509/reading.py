@@ -6,6 +6,7 @@ Bounds: `MAX_TEXT` characters, `MAX_CERTIFICATES` certificates.
 from __future__ import annotations
 
 from base64 import b64encode
+from contextlib import suppress
 from typing import Final
 
 from doorward.rego.builtins.x509 import pem
@@ -92,15 +93,21 @@ def request_of(text: str) -> Object:
 
 def pair_of(cert: str, pem: str) -> Object:
     """The object of a certificate chain and its private key, as Go's `tls.Certificate`.
-    BuiltinError if one is missing or malformed, or if the key is not that of the first certificate
-    or is of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`.
+    BuiltinError if one is missing, if the key or the first certificate is malformed, or if the key
+    is of another certificate or of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`. Other
+    certificates are not read.
     """
-    certificates = read_certificates(cert)
-    if not certificates:
+    chain = [each.octets for each in _pair_blocks(cert) if each.label == "CERTIFICATE"]
+    if not chain:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
-    leaf = certificate_object(certificates[0], uri_strings=False)
+    if len(chain) > MAX_CERTIFICATES:
+        raise LimitError(f"text has more than {MAX_CERTIFICATES} certificates")
+    first = _parse(chain[0])
+    if len(first) != 1:
+        raise BuiltinError("x509: trailing data")
+    leaf = certificate_object(first[0], uri_strings=False)
     # As Go's tls.X509KeyPair: `PRIVATE KEY` alone, or as the last words of the label.
-    keys = [block for block in pem_blocks(pem) if f" {block.label}".endswith(" PRIVATE KEY")]
+    keys = [block for block in _pair_blocks(pem) if f" {block.label}".endswith(" PRIVATE KEY")]
     if not keys:
         raise BuiltinError("tls: failed to find any PEM data in key input")
     # Go's parsePrivateKey tries one form after the other, whatever the label says.
@@ -114,7 +121,7 @@ def pair_of(cert: str, pem: str) -> Object:
     if public != expected:
         raise BuiltinError("tls: private key does not match public key")
     return {
-        "Certificate": [b64encode(each.raw).decode() for each in certificates],
+        "Certificate": [b64encode(each).decode() for each in chain],
         "PrivateKey": private,
         "SupportedSignatureAlgorithms": None,
         "OCSPStaple": None,
@@ -127,10 +134,22 @@ def _field_names(public: Value) -> list[str]:
     return sorted(map(str, public)) if isinstance(public, dict) else []
 
 
-def pem_blocks(text: str) -> list[pem.Block]:
-    """The blocks of a PEM text, or of the base64 of one. BuiltinError for invalid base64,
-    LimitError above `MAX_TEXT` characters.
+def _pair_blocks(text: str) -> list[pem.Block]:
+    """The blocks of a PEM text, or of the base64 of one; the base64 of other bytes is that of DER,
+    and both a certificate and a key. BuiltinError for invalid base64, LimitError above `MAX_TEXT`
+    characters.
     """
-    if not bounded(text).startswith(_BEGIN):
+    if bounded(text).startswith(f"{_BEGIN} "):
+        return pem.decode_all(text)[0]
+    octets = base64.decode(text)
+    if octets.startswith(f"{_BEGIN} ".encode()):
+        return pem.decode_all(from_bytes(octets))[0]
+    return [pem.Block("CERTIFICATE", octets), pem.Block("PRIVATE KEY", octets)]
+
+
+def pem_blocks(text: str) -> list[pem.Block]:
+    """The blocks of a PEM text, or of the base64 of one. LimitError above `MAX_TEXT` characters."""
+    bounded(text)
+    with suppress(BuiltinError):
         text = from_bytes(base64.decode(text))
     return pem.decode_all(text)[0]
