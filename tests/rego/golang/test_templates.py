@@ -151,6 +151,7 @@ DATA: Final[dict[Key, Value]] = {"s": ["x", None, 1], "t": None, "m": {"k": 1}}
         ('{{printf "%*d" (index "\\x03" 0) 1}}{{slice "abc" (index "\\x01" 0)}}', "  1bc"),
         ('{{index "abc" (index "\\x01" 0)}}{{index .m.k 0}}', "9849"),
         ("{{index .t}}", None),
+        ('{{slice .m.k 0 | printf "%d"}}', "%!d(json.Number=1)"),
         ("{{range $i, $v := 3}}{{end}}", None),
         ("{{range $i, $v := 0}}{{end}}", None),
         ("{{range $i, $v = .x}}{{end}}", None),

@@ -582,7 +582,8 @@ class _Reader:
         text = self.take(len(element))
         if any(text[n] != ":" for n, char in enumerate(element) if char == ":"):
             raise _BadValueError
-        parts = [p for p in re.split(r"(..)", text[1:].replace(":", "")) if p]
+        parts = [text[n : n + 2] for n in ((1, 4, 7) if ":" in element else (1, 3, 5))]
+        parts = [part for part in parts if part]
         numbers: list[int] = []
         for part in parts:
             if not (part.isascii() and part.isdigit()):

@@ -392,12 +392,13 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         names, sign, rest = _declaration(tokens, ranges=ranges)
+        # Also those that are only assigned, and in the commands: that a variable has no value is an
+        # error when it is executed.
+        self.variables += names
         commands = tuple(self.command(part, depth) for part in _split(rest))
         for position, command in enumerate(commands):
             if position and isinstance(command.operands[0], (Constant, Overflow)):
                 raise _syntax_error("non executable command in pipeline")
-        # Also those that are only assigned: that they do not exist is an error when it is executed.
-        self.variables += names
         return Pipeline(commands, tuple(names), assigns=sign == "=")
 
     def command(self, tokens: list[_Token], depth: int) -> Command:

@@ -312,8 +312,11 @@ class _Run:
                 return self.function(operand.name, [], dot, _MISSING)
 
     def variable(self, name: str) -> Any:
-        """Return the value of the innermost variable of a name."""
-        return next(value for known, value in reversed(self.scope) if known == name)
+        """Return the value of the innermost variable of a name. BuiltinError if there is none."""
+        for known, value in reversed(self.scope):
+            if known == name:
+                return value
+        raise _execution_error(f"undefined variable: {name}")
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
         """Call a function of templates and return its result. `and` and `or` stop at the operand
@@ -508,7 +511,9 @@ def _slice(value: Any, *bounds: Any) -> Any:
     if not limits[0] <= limits[1] <= limits[2]:
         raise _execution_error("invalid slice index")
     part = items[limits[0] : limits[1]]
-    return from_bytes(part) if text else part
+    if not text:
+        return part
+    return JSONNumber(from_bytes(part)) if isinstance(value, JSONNumber) else from_bytes(part)
 
 
 def _len(value: Any) -> int:
