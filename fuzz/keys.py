@@ -178,7 +178,7 @@ class _Writer(Choices):
         # Not those of curves: OPA does not compare the public key in them with the private one. And
         # nothing behind the key, which OPA does not read in some forms.
         for _ in range(self.pick([0, 1, 1, 2]) if self.is_odd and not is_curve else 0):
-            at = self.pick(range(min(len(raw), self.pick([12, 40, 5000]))))
+            at = self.pick(range(min(len(raw), self.pick([12, 20]))))
             chosen = self.chance()
             if chosen < 0.6:
                 raw[at] = self.pick([raw[at] ^ (1 << self.pick(range(8))), 0, 255])

@@ -134,10 +134,6 @@ class _Writer(Choices):
             text += self.pick(["", self._document(), "%YAML 1.1\n---\na\n", "]"])
         for _ in range(self.pick([0, 0, 1, 1, 2]) if self.is_odd else 0):
             text = self._changed(text)
-        if len(text) > 300:
-            # OPA's library reads 512 bytes at a time, and refuses no character behind the first
-            # document that it has not read.
-            text = re.sub("[\0-\x08\x0b-\x1f\x7f\ufffe\uffff]", "", text)
         if self.odd(0.05):
             text = self.pick(
                 ["", " ", "\n", "#", "# c", "\ufeff" + text, text + "\ufeff", "\t" + text,
@@ -145,6 +141,10 @@ class _Writer(Choices):
                  text.replace("\n", "\r\n"), text.replace("\n", "\r"), text.replace("  ", "\t"),
                  text.replace("\n", "\n "), text.replace(" ", "  "), text + "\x00", text[:-1]]
             )  # fmt: skip
+        if len(text) > 300:
+            # OPA's library reads 512 bytes at a time, and refuses no character behind the first
+            # document that it has not read.
+            text = re.sub("[\0-\x08\x0b-\x1f\x7f\ufffe\uffff]", "", text)
         return text
 
     def _long(self) -> str:
