@@ -327,7 +327,7 @@ def without_idle(expr: Expr) -> Expr:
     """
     if not expr.withs:
         return expr
-    read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref | Var)]
+    read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
     calls = any(path[:1] == ("data",) for path in read)
     remaining = [
         item for item in expr.withs if calls or _is_open(item.value) or _replaces(item.target, read)
