@@ -611,7 +611,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         CREATE,
         b'{"Image":"img:1","HostConfig":{"SuperPower":true}}',
         JSON,
-        "field HostConfig.SuperPower is unknown to the policy",
+        "field HostConfig.SuperPower is unknown to the policy; unknown fields are refused",
     ),
 ]
 

@@ -116,8 +116,12 @@ objections contains {"rule": "input", "message": message, "line": ""} if {
 	message := sprintf("%s is not known to the policy", [view])
 }
 
-objections contains {"rule": "fields", "message": message, "line": ""} if {
+# Apart from the one that names a field: an objection must not depend on its message.
+objections contains {"rule": "fields", "message": "unknown fields are refused", "line": ""} if {
 	count(input.unknown_fields) > 0
+}
+
+objections contains {"rule": "fields", "message": message, "line": ""} if {
 	message := sprintf("field %v is unknown to the policy", [input.unknown_fields[0]])
 }
 

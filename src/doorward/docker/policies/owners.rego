@@ -34,7 +34,7 @@ objections contains {"rule": "owners", "message": message, "line": ""} if {
 	some object in input.owner.objects
 	not is_usable(object)
 	object.missing == true
-	message := sprintf("%s %s does not exist: create it with the label %s=%s", [object.kind, object.name, label, input.User])
+	message := sprintf("%s %s does not exist: create it with the label %s", [object.kind, object.name, label])
 }
 
 objections contains {"rule": "owners", "message": message, "line": ""} if {
