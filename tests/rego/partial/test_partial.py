@@ -14,6 +14,7 @@ from doorward.rego import (
     CompileError,
     Engine,
     EvalError,
+    Partial,
     PartialOptions,
     from_python,
     policies,
@@ -40,6 +41,12 @@ DATA = {
     "grants": {"editor": [{"action": "read", "kind": "doc"}, {"action": "write", "kind": "doc"}]},
 }
 INPUT = {"user": {"name": "ann", "admin": False}, "action": "read"}
+
+
+def with_support(engine: Engine, modules: dict[str, str], left: Partial) -> Engine:
+    """The engine of these modules and the support modules of a residual."""
+    support = {f"s{n}.rego": text for n, text in enumerate(left.support_texts)}
+    return engine.with_modules({**modules, **support})
 
 
 def test_what_is_known_is_evaluated_away() -> None:
@@ -169,8 +176,7 @@ outer if {{ not inner }}
 """
     engine = Engine({"p.rego": policy})
     left = engine.partial("data.p.outer", ["input"])
-    support = {f"s{n}.rego": text for n, text in enumerate(left.support_texts)}
-    both = engine.with_modules({"p.rego": policy, **support})
+    both = with_support(engine, {"p.rego": policy}, left)
     queries = [both.prepare(text) for text in left.query_texts]
     for document in ({}, {"y": 1}, {"z": 1}, {"z": 2, "x": 1}, {"x": 1}, {"y": 1, "z": 2}):
         holds = engine.prepare("data.p.outer").answer(document) is True
@@ -276,8 +282,7 @@ r if {
     engine = Engine({"a.rego": policy}, data={"e": 1})
     for query, unknown in (("data.a.p", 1), ("data.a.r", "c")):
         partial = engine.partial(query, ["input.u"], known, shallow=True)
-        support = {f"s{n}.rego": text for n, text in enumerate(partial.support_texts)}
-        both = engine.with_modules({"a.rego": policy, **support})
+        both = with_support(engine, {"a.rego": policy}, partial)
         input = {**known, "u": unknown}
         assert not engine.prepare(query).results(input)
         assert not any(both.prepare(text).results(input) for text in partial.query_texts)
@@ -315,8 +320,7 @@ p if r.w
 """
     engine = Engine({"a.rego": policy})
     partial = engine.partial("data.a.p", ["input.u"], {"k": {}}, shallow=True)
-    support = {f"s{n}.rego": text for n, text in enumerate(partial.support_texts)}
-    both = engine.with_modules({"a.rego": policy, **support})
+    both = with_support(engine, {"a.rego": policy}, partial)
     for input, holds in (({"k": {}, "u": {}}, False), ({"k": {}, "u": {"b": 2}}, True)):
         assert bool(engine.prepare("data.a.p").results(input)) is holds
         assert any(bool(both.prepare(q).results(input)) for q in partial.query_texts) is holds
@@ -380,8 +384,7 @@ def test_a_document_as_the_key_of_a_rule_is_not_part_of_its_path(rule: str) -> N
     engine = Engine({"p.rego": f"package p\n\n{rule} if true\n"}, {"k": "a"})
     for query in ("data.p.q.b = x", "data.p.q.b[_] = x"):
         left = engine.partial(query, ["input", "data.k"])
-        support = {f"s{number}.rego": text for number, text in enumerate(left.support_texts)}
-        both = engine.with_modules({"p.rego": f"package p\n\n{rule} if true\n", **support})
+        both = with_support(engine, {"p.rego": f"package p\n\n{rule} if true\n"}, left)
         rows = [row for text in left.query_texts for row in both.prepare(text).results("z")]
         assert [row["x"] for row in rows] == [
             row["x"] for row in engine.prepare(query).results("z")
@@ -513,8 +516,7 @@ def _agrees(policy: str, documents: list[Any], unknowns: tuple[str, ...] = ("inp
     engine = Engine(modules)
     for only_truth in (True, False):
         left = engine.partial("data.p.allow", unknowns, only_truth=only_truth)
-        support = {f"s{number}.rego": text for number, text in enumerate(left.support_texts)}
-        both = engine.with_modules({**modules, **support})
+        both = with_support(engine, modules, left)
         for document in documents:
             allowed = engine.prepare("data.p.allow").value(document) is True
             answers = [
@@ -737,8 +739,7 @@ allow if { some i, _ in q; s[i] }
 """
     engine = Engine({"p.rego": policy})
     left = engine.partial("data.p.allow", ["input.u"], {})
-    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
-    both = engine.with_modules({"p.rego": policy, **support})
+    both = with_support(engine, {"p.rego": policy}, left)
     (query,) = left.query_texts
     assert engine.prepare("data.p.allow").value({"u": 1}) is UNDEFINED
     assert both.prepare(query).results({"u": 1}) == []
@@ -755,8 +756,7 @@ def test_rules_below_an_object_do_not_make_it_hold_without_a_member(rules: str) 
     policy = f"package p\n\n{rules}\n\nallow if r[_]\n"
     engine = Engine({"p.rego": policy})
     left = engine.partial("data.p.allow", ["input.u"], {})
-    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
-    both = engine.with_modules({"p.rego": policy, **support})
+    both = with_support(engine, {"p.rego": policy}, left)
     assert engine.prepare("data.p.allow").value({}) is UNDEFINED
     assert not any(both.prepare(text).results({}) for text in left.query_texts)
 
@@ -795,8 +795,7 @@ def test_the_value_of_a_with_is_that_of_the_body_around_it(rule: str) -> None:
     policy = f"package p\n\n{rule}\n\nallow if f(2)\n"
     engine = Engine({"p.rego": policy})
     left = engine.partial("data.p.allow", ["input.u"], {}, only_truth=True)
-    support = {f"{n}.rego": text for n, text in enumerate(left.support_texts)}
-    both = engine.with_modules({"p.rego": policy, **support})
+    both = with_support(engine, {"p.rego": policy}, left)
     for value in ({}, {"u": 1}, {"u": 2}):
         expected = engine.prepare("data.p.allow").value(value) is True
         assert any(both.prepare(text).results(value) for text in left.query_texts) is expected

@@ -109,7 +109,7 @@ class ExactRules:
         out: Any = set() if self.is_set else {}
         for number, numbers in self._own_chains(selection):
             self._piece(number, numbers[0], 0)(ctx, out)
-        return frozenset(out) if self.is_set else self._complete(ctx, out, ())
+        return self._complete(ctx, out, ())
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
         """Return the set or object of the rules with at least the part that a lookup at `path`
@@ -137,9 +137,7 @@ class ExactRules:
                 self._piece(number, numbers[0], count)(ctx, *path[:count], out)
             if not ctx.parts:
                 ctx.parts = {}  # in place of the default of the class, which all evaluations share
-            ctx.parts[slot, keys] = (
-                frozenset(out) if self.is_set else self._complete(ctx, out, keys)
-            )
+            ctx.parts[slot, keys] = self._complete(ctx, out, keys)
         return ctx.parts[slot, keys]
 
     # Which rules
@@ -209,11 +207,13 @@ class ExactRules:
             self._compile_value((-1, 0, 1), replace(default, rule=rule), first=True)
         return self.functions[-1, 0, 1](ctx, *args)
 
-    def _complete(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
-        """Insert the answers of the rules below this one into `out`, and return it as a finished
-        object. `keys`: those of a lookup; rules for other keys are skipped. EvalError if a key has
-        two values.
+    def _complete(self, ctx: Evaluation, out: Any, keys: Sequence[Any]) -> Any:
+        """Return the set or dictionary `out` as a finished set or object; in an object the answers
+        of the rules below this one are inserted. `keys`: those of a lookup; rules for other keys
+        are skipped. EvalError if a key has two values.
         """
+        if self.is_set:
+            return frozenset(out)
         if self.node.children:
             ctx.add_children(out, self.node.path, self.node.definitions[0].rule.span, keys)
         return freeze(out)

@@ -50,10 +50,9 @@ def compile_glob(glob: str, stops: str) -> Matcher:
         # A character of its own that is only said not to be some others may also not be there.
         expression += "?"
     fits: Matcher = matcher(f"(?s)\\A(?:{expression})\\z")
-    finds_all = _finds_all(parts)
-    finds_all_ascii = finds_all or _finds_all(parts, choices=True)
-    if finds_all:
+    if _finds_all(parts):
         return fits
+    finds_all_ascii = _finds_all(parts, choices=True)
     find = build_finder([part.searched for part in parts], stops)
 
     def match(value: str) -> bool:

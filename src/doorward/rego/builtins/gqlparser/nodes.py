@@ -129,17 +129,17 @@ def to_object(node: Node) -> Object:
     """Return the object that policies see: without positions, null and empty arrays and objects."""
     shown_fields: Object = {}
     for name, value in node.items():
-        shown = _shown(value)
+        shown = _without_empty(value)
         if name != "Position" and shown is not None and shown != [] and shown != {}:
             shown_fields[name] = shown
     return shown_fields
 
 
-def _shown(value: Any) -> Value:
+def _without_empty(value: Any) -> Value:
     if isinstance(value, Node):
         return to_object(value)
     if isinstance(value, list):
-        items = [_shown(each) for each in value]
+        items = [_without_empty(each) for each in value]
         return [each for each in items if each is not None and each != [] and each != {}]
     shown: Value = value
     return shown

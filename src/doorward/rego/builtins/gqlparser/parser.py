@@ -76,7 +76,7 @@ def parse_schema(text: str, most: int) -> Node:
     return _Parser(text, most).schema()
 
 
-def _shown(token: Token) -> str:
+def _describe(token: Token) -> str:
     return f"{token.kind} {quote(token.value)}" if token.value else token.kind
 
 
@@ -122,7 +122,7 @@ class _Parser:
 
     def unexpected(self, token: Token | None = None) -> BuiltinError:
         token = token or self.following
-        return self.fail(token, f"Unexpected {_shown(token)}")
+        return self.fail(token, f"Unexpected {_describe(token)}")
 
     def expect(self, kind: str) -> Token:
         if self.following.kind != kind:
@@ -133,7 +133,7 @@ class _Parser:
         """Skip a keyword; return the comments before it."""
         comment = self.comment
         if self.following.kind != NAME or self.following.value != word:
-            actual = _shown(self.following)
+            actual = _describe(self.following)
             raise self.fail(self.following, f"Expected {quote(word)}, found {actual}")
         self.advance()
         return comment
@@ -148,7 +148,7 @@ class _Parser:
         return self.expect(NAME).value
 
     def many(self, start: str, end: str, read: Callable[[], Any]) -> list[Any]:
-        """What is between two signs; [] where the first one is not there."""
+        """Return the nodes between two signs; [] where the first one is not there."""
         items: list[Any] = []
         if self.skip(start):
             while self.following.kind != end:
@@ -157,8 +157,8 @@ class _Parser:
         return items
 
     def some(self, start: str, end: str, read: Callable[[], Any]) -> tuple[list[Any], Node | None]:
-        """What is between two signs, at least one, and the comments before the second sign; []
-        where the first one is not there.
+        """Return the nodes between two signs, at least one, and the comments before the second
+        sign; [] where the first one is not there.
         """
         items: list[Any] = []
         if not self.skip(start):

@@ -9,7 +9,7 @@ any scalar or enum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -285,12 +285,8 @@ class _Walker:
 
     def check_variables(self, variables: list[Node]) -> None:
         """Rules UniqueVariableNames and VariablesAreInputTypes."""
-        counts: dict[str, int] = {}
-        for variable in variables:
-            name = variable["Variable"]
-            if counts.get(name) == 1:
-                self.add(variable, f'There can be only one variable named "${name}".')
-            counts[name] = counts.get(name, 0) + 1
+        for name, variable in _second_ones(variables, "Variable"):
+            self.add(variable, f'There can be only one variable named "${name}".')
         for variable in variables:
             definition = variable["Definition"]
             if definition is not None and definition["Kind"] not in INPUT:
@@ -485,12 +481,8 @@ class _Walker:
                 self.add(node, f"{what} {wanted} is required, but it was not provided.")
 
     def check_unique_arguments(self, arguments: list[Node]) -> None:
-        counts: dict[str, int] = {}
-        for argument in arguments:
-            name = argument["Name"]
-            if counts.get(name) == 1:
-                self.add(argument, f'There can be only one argument named "{name}".')
-            counts[name] = counts.get(name, 0) + 1
+        for name, argument in _second_ones(arguments, "Name"):
+            self.add(argument, f'There can be only one argument named "{name}".')
 
     def check_unique_directives(self, directives: list[Node]) -> None:
         seen: set[str] = set()
@@ -641,6 +633,16 @@ _TYPENAME: Final = Node(
     },
 )
 """The field that each type has."""
+
+
+def _second_ones(nodes: Iterable[Node], field: str) -> Iterator[tuple[str, Node]]:
+    """Yield each name that several nodes have in a field, with the second one of these nodes."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        name = node[field]
+        if counts.get(name) == 1:
+            yield name, node
+        counts[name] = counts.get(name, 0) + 1
 
 
 def _value_of(node: Node) -> Node:

@@ -111,10 +111,10 @@ def certificate_object(certificate: Certificate, *, uri_strings: bool = True) ->
         **_constraints_object("Excluded", certificate.excluded),
         "CRLDistributionPoints": _or_null(list(certificate.distribution_points)),
         "PolicyIdentifiers": None if policies is None else _small_identifiers(policies),
-        "Policies": _or_null([_dotted(oid) for oid in policies or ()]),
+        "Policies": _or_null([_oid_text(oid) for oid in policies or ()]),
         "PolicyMappings": _or_null(
             [
-                {"IssuerDomainPolicy": _dotted(issuer), "SubjectDomainPolicy": _dotted(subject)}
+                {"IssuerDomainPolicy": _oid_text(issuer), "SubjectDomainPolicy": _oid_text(subject)}
                 for issuer, subject in certificate.policy_mappings
             ]
         ),
@@ -131,7 +131,7 @@ def _small_identifiers(policies: list[Oid]) -> Value:
     return [list(oid) for oid in policies if max(oid) < 1 << 31]
 
 
-def _dotted(oid: Oid) -> str:
+def _oid_text(oid: Oid) -> str:
     return ".".join(map(str, oid))
 
 
