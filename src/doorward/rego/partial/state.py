@@ -274,7 +274,7 @@ def _free_of(expr: Expr) -> Iterator[str]:
 class Saved:
     """An expression of the residual. Its terms are read in the bindings `left`, the right side of
     an equation in `right` if there is one, and the values of its `with` in `around`: those of the
-    body around the `with`. If `left` is None, the expression is final.
+    body around the `with`. If `left` is None, so is `around`, and the expression is final.
     """
 
     expr: Expr
@@ -284,7 +284,7 @@ class Saved:
 
     def plug(self, names: Names) -> Expr:
         """Return the expression as it appears in the residual."""
-        left, right, around = self.left, self.right, self.around or self.left
+        left, right, around = self.left, self.right, self.around
         if left is None or around is None:
             return self.expr
         expr = self.expr
