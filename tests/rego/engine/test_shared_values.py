@@ -47,12 +47,25 @@ def test_a_deadline_stops_it(query: str) -> None:
     assert raised.value.code == "eval_cancel_error"
 
 
-def test_a_deadline_stops_a_union_of_objects_that_share_their_parts() -> None:
-    rules = ["u0 := {`a`: input.x}"]
-    rules += [f"u{n} := object.union({{`a`: u{n - 1}}}, {{`b`: u{n - 1}}})" for n in range(1, 40)]
-    engine = Engine({"p.rego": "\n".join(["package p", *rules])})
+@pytest.mark.parametrize(
+    "query",
+    [
+        # Of equal objects the union is the first one: that they are equal is not known at once.
+        "object.union(data.p.u39, data.p.v39)",
+        'object.union({"a": data.p.u39, "c": 1}, {"a": data.p.v39})',
+    ],
+)
+def test_a_deadline_stops_a_union_of_objects_that_share_their_parts(query: str) -> None:
+    rules = [
+        f"{name}{n} := object.union({{`a`: {name}{n - 1}}}, {{`b`: {name}{n - 1}}})"
+        for name in "uv"
+        for n in range(1, 40)
+    ]
+    engine = Engine(
+        {"p.rego": "\n".join(["package p", *rules, *(f"{n}0 := {{`a`: input.x}}" for n in "uv")])}
+    )
     with pytest.raises(EvalError) as raised:
-        engine.prepare("object.union(data.p.u39, data.p.u39)", deadline=DEADLINE).results({"x": 1})
+        engine.prepare(query, deadline=DEADLINE).results({"x": 1})
     assert raised.value.code == "eval_cancel_error"
 
 
