@@ -146,7 +146,7 @@ def _mutable(cls: type[_C], *, eq: bool) -> type[_C]:
 
 def _slotted(cls: type, *, kw_only: bool) -> Any:
     """Return the dataclass that `cls` declares, with slots and without generated methods. `kw_only`
-    as in `dataclasses`.
+    as in `dataclasses`. Gives `cls` its name as its docstring if it has none.
     """
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}."  # dataclasses would look for a signature

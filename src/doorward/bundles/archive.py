@@ -96,8 +96,8 @@ class _Bounded:
         self._left = min(size + _BLOCK, self._total)
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` decompressed bytes, b"" at the end. Raise `ArchiveError` beyond the
-        limit of the archive or of one header.
+        """Return up to `size` decompressed bytes, b"" at the end, and subtract them from the
+        allowance of the archive and of one header. Raise `ArchiveError` beyond either.
         """
         content = self._stream.read(size)
         self._left -= len(content)

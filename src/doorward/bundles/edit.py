@@ -163,9 +163,9 @@ class Edit:
         self.document = value
 
     def _open(self, path: Path) -> dict[Key, Value] | list[Value]:
-        """Return the container of the last name of `path`, copied so that it may be changed, as are
-        all on the way to it. Raise PathNotFoundError if it does not exist, or is neither an object
-        nor an array.
+        """Return the container of the last name of `path`. It and all containers on the way to it,
+        from `self.document` on, are replaced by copies that may be changed. Raise PathNotFoundError
+        if it does not exist, or is neither an object nor an array.
         """
         here: Any = self._copy(self.document)
         self.document = here

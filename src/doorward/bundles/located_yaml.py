@@ -123,9 +123,9 @@ class _Reader:
         self._scalar = scalar
 
     def read(self, node: yaml.Node, depth: int, key_line: int | None = None) -> Located:
-        """Convert a node and all below it. The line of the result is `key_line`, that of its key,
-        or without one the line of the node. Raise `LocatedError` if the tree, with aliases
-        expanded, is too large or too deep.
+        """Convert a node and all below it, and count them. The line of the result is `key_line`,
+        that of its key, or without one the line of the node. Raise `LocatedError` if this reader
+        has read more than `MAX_NODES` nodes, with aliases expanded, or the tree is too deep.
         """
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
         self._left -= 1  # aliases are followed, so that a small file can be a large tree

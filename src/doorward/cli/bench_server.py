@@ -106,8 +106,8 @@ class BenchServer:
         self._connection = _Connection(self._path)
 
     def __enter__(self) -> BenchServer:
-        """Start the server and block until it answers; raise LoadError, with its output, if it does
-        not.
+        """Start the server and block until it answers; stop it and raise LoadError, with its
+        output, if it does not within `STARTING` seconds.
         """
         command = [
             sys.executable,

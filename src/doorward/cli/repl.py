@@ -278,7 +278,8 @@ class Session:
         )
 
     def _evaluate(self, text: str) -> str:
-        """Return a query's trace, the output of `print` and its results as one text.
+        """Clear `printed`, evaluate a query, and return its trace, the output of `print` and its
+        results as one text.
 
         Raise RegoError if the query cannot be compiled or its evaluation fails.
         """
@@ -329,8 +330,8 @@ class Session:
         return f"trace {self.trace or 'off'}"
 
     def _read_input(self, path: str) -> str:
-        """Read the input from a JSON or YAML file and return a message; without a path return the
-        input.
+        """Set the input to the document of a JSON or YAML file and return a message; without a path
+        return the input, as text.
 
         Raise LoadError if the file cannot be read or parsed, RegoError if the input cannot be
         shown.

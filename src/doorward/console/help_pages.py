@@ -108,7 +108,9 @@ class _Scripts(HTMLParser):
         self._is_inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin an inline script; scripts with `src` are ignored."""
+        """Begin an inline script: append an empty text for it to `texts`. Scripts with `src` are
+        ignored.
+        """
         if tag == "script" and "src" not in dict(attrs):
             self._is_inside = True
             self.texts.append("")

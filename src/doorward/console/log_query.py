@@ -215,10 +215,10 @@ class Search:
         self, sql: str, fields: list[str], most: int, words: Sequence[str] = ()
     ) -> tuple[list[Any], int]:
         """Run a SQL query on each file of the log, the newest first, until there are `most` rows or
-        `stop` is called. Return the rows, and the number of files that were not read to the end.
-        The query's parameters are the file, `fields`, the number of rows that are missing, and
-        `words`; with `most` 0 there is no number, and one row is enough. LogQueryError without
-        DuckDB or if a query fails.
+        `stop` is called. Return the rows, and the number of files that were not read to the end; a
+        file that can no longer be opened is skipped and not counted. The query's parameters are the
+        file, `fields`, the number of rows that are missing, and `words`; with `most` 0 there is no
+        number, and one row is enough. LogQueryError without DuckDB or if a query fails.
         """
         files = self._some_files()
         try:

@@ -115,8 +115,9 @@ class OidcLogin:
         return f"{self.origin}/console/oidc/{self.name}/callback"
 
     def begin(self) -> Beginning:
-        """Begin a login, and return where to send the browser. It must be finished within
-        `SECONDS`; the oldest login is dropped above `MOST`. OidcError if the issuer cannot be used.
+        """Begin a login, and return the URL to send the browser to, with its cookie. It must be
+        finished within `SECONDS`; the oldest login is dropped above `MOST`. OidcError if the issuer
+        cannot be used.
         """
         url = self._endpoint("authorization_endpoint")
         state, cookie, nonce = (secrets.token_urlsafe(32) for _ in range(3))
@@ -144,7 +145,7 @@ class OidcLogin:
         """Finish a login with the parameters of the issuer's redirect and the browser's cookie, and
         return the verified ID token. OidcError if they do not belong to a login that this browser
         began and that is not finished, if the issuer refuses, or if its response or token is not
-        valid.
+        valid. The login ends in any case: it cannot be tried again.
         """
         with self._lock:
             # Removed before any check: a state works once, whatever comes with it.

@@ -83,7 +83,8 @@ class _Tree:
 
     def _describe_attempt(self, tried: Tried, depth: int) -> dict[str, Any]:
         """Return the node of a definition: its position and head, its state, its conditions and the
-        rules that they read. Sets the states of its rows.
+        rules that they read. Sets the states of its rows, counts `left` down by one for each
+        condition, and omits rules once that is 0.
         """
         span = tried.rule.span
         is_true = bool(tried.succeeded)
@@ -116,7 +117,8 @@ class _Tree:
 
     def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
         """Return the node of an evaluated condition: its position and text, its state, how often it
-        was evaluated, its values, and the rules that it read. Sets the state of its rows.
+        was evaluated, its values, and the rules that it read. Sets the state of its rows, counts
+        `left` down by one, and omits rules once that is 0.
         """
         self.left -= 1
         self._color(condition.expr.span, state)

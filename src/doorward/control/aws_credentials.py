@@ -358,7 +358,8 @@ class _Session:
 
     def keys(self) -> _Keys:
         """Fetch keys from the SSO portal, after renewing the token if it has expired; return them
-        with the seconds for which they are cached. CredentialsError if that fails.
+        with the seconds for which they are cached. The token is stored for the next call.
+        CredentialsError if that fails.
         """
         session = self._signed_on or _read_sign_on(self._source)
         if session.until <= time.time():

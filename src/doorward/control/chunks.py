@@ -66,7 +66,7 @@ class ChunkEncoder:
     def _chunks(self, events: Sequence[bytes]) -> list[Chunk]:
         """Compress the events as one chunk or, if that is above the limit, as two halves,
         recursively. An event that is too large alone is dropped and its size appended to
-        `too_large`.
+        `too_large`. Adjusts the size from which `add` returns True.
         """
         text = b"[" + b",".join(events) + b"]"
         content = gzip.compress(text, LEVEL, mtime=0)

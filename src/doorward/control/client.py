@@ -185,8 +185,8 @@ class ServiceClient:
 
     def _fetch(self, request: httpx.Request) -> httpx.Response:
         """Send a request for a token, to another host than the service, and return the response.
-        CredentialsError if no complete one of at most `TOKEN_BYTES` comes within `TOKEN_WITHIN`
-        seconds.
+        Sets the user agent and the timeout of `request`. CredentialsError if no complete response
+        of at most `TOKEN_BYTES` comes within `TOKEN_WITHIN` seconds.
         """
         request.headers["user-agent"] = USER_AGENT
         request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()

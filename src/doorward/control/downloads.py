@@ -73,9 +73,9 @@ class Downloader:
         """True if the server keeps requests waiting, so that the next one may follow at once."""
 
     def fetch(self, timers: Timers) -> Steps[Download]:
-        """Download the bundle if it is not `etag` still; yields its request to the runner. Sets
-        `long_polls`, but not `etag`. DownloadError if there is no response or no valid bundle in
-        it. Stage durations are added to `timers`.
+        """Download the bundle if it is not `etag` still; yields its request to the runner. A new
+        bundle sets `long_polls`, but not `etag`. DownloadError if there is no response or no valid
+        bundle in it. Stage durations are added to `timers`.
         """
         path = self.options.file
         if path is not None:

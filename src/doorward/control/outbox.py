@@ -109,7 +109,9 @@ class MemoryOutbox:
         """Do nothing: `take` has removed the chunk."""
 
     def give_back(self, key: object, chunk: Chunk) -> int:
-        """Put a chunk that was not sent back to the front; return how many events were dropped."""
+        """Put a chunk that was not sent back to the front; return how many events were dropped.
+        Without room it is dropped itself.
+        """
         with self._lock:
             self._chunks.appendleft(chunk)
             self._size += len(chunk.content)
@@ -332,8 +334,9 @@ class DiskOutbox:
             raise
 
     def take(self) -> tuple[object, Chunk] | None:
-        """Return the file name and the content of the oldest readable chunk; None if none waits, or
-        after `close`. The file stays until `done`. Damaged files are deleted and counted as lost.
+        """Remove the oldest readable chunk from the queue, and return its file name and content;
+        None if none waits, or after `close`. The file stays until `done`. Damaged files are deleted
+        and counted as lost.
         """
         with self._lock:
             # After `close` the files may be another's.
@@ -360,7 +363,9 @@ class DiskOutbox:
             os.unlink(self._path(str(key)))
 
     def give_back(self, key: object, chunk: Chunk) -> int:
-        """Put a chunk that was not sent back to the front; return how many events were dropped."""
+        """Put a chunk that was not sent back to the front; return how many events were dropped.
+        Without room it is dropped itself, with its file.
+        """
         with self._lock:
             self._waiting.appendleft(str(key))
             self._size += len(chunk.content)

@@ -98,8 +98,8 @@ class Uploads:
         )
 
     def start(self) -> None:
-        """Start the threads that send chunks: the first one decides when an upload begins, the
-        others only help to send.
+        """Start the threads that send chunks, of which `/health` watches the first one: it decides
+        when an upload begins, the others only help to send.
         """
         for number in range(THREADS):
             # Only the first thread decides when to send; the others help it to empty the outbox.

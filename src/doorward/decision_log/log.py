@@ -261,8 +261,8 @@ class DecisionLog:
             self._lines.append(_Batch(lines, texts, len(built), taken, size))
 
     def _enqueue(self, answered: Answered) -> str:
-        """Queue `answered` and return "". Otherwise return the reason: `queue_bytes` or
-        `queue_full` without room, and `closed` after `close`.
+        """Queue `answered`, wake the writer if need be, and return "". Otherwise return the reason:
+        `queue_bytes` or `queue_full` without room, and `closed` after `close`.
         """
         with self._lock:
             # Here, too: the log may be closed while a request waits for room.
@@ -340,8 +340,8 @@ class DecisionLog:
         )
 
     def _step(self) -> bool:
-        """Write the events that are queued, or wait up to a second for one; return False after
-        `close`.
+        """Write the events that are queued, or wait up to a second for one, and report; return
+        False after `close`. Events that a fault leaves unfinished are counted as lost.
         """
         self._part.rest()
         if not self._waits.wait(_REPORT_EVERY):
@@ -445,7 +445,7 @@ class DecisionLog:
 
     def _build_line(self, event: dict[str, Any], time_ns: int) -> _Built:
         """Return an event as a line for the console and as a text for the sinks; b"" for one that
-        is not used. The console's own fields are added to `event`.
+        is not used. With a console, its own fields are added to `event`.
         """
         text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
         if self._write is None:

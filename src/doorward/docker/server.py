@@ -280,9 +280,9 @@ class PluginServer:
         self._listener.close()
 
     def _await_handover(self) -> None:
-        """Continue to answer before the socket closes, until the daemon has closed its connections
-        or, with a watchdog, until the watchdog has removed the socket's name; each for a limited
-        time.
+        """Let each connection end with its next answer, and wait until the daemon has closed its
+        connections or, with a watchdog, until the watchdog has removed the socket's name; each for
+        a limited time. Sets `has_successor` of the connections if the name is still there then.
         """
         # Each connection ends with its next answer, so that none is closed with a call under way.
         self._connections.ends_soon = True

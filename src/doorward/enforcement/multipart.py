@@ -157,8 +157,8 @@ class _Reader:
         self.started = False
 
     def next_part(self) -> Part | None:
-        """Return the next part, or None after the last one; raise RequestParseError if the form is
-        malformed.
+        """Read and return the next part, or None after the last one; raise RequestParseError if the
+        form is malformed.
         """
         expecting = False
         if not self.started:
@@ -197,7 +197,8 @@ class _Reader:
         self.at = end
 
     def _line(self) -> tuple[bytes, bool]:
-        """Return the next line with its line ending, and False if the body ends without one.
+        """Read and return the next line with its line ending, and False if the body ends without
+        one.
 
         Raise RequestParseError if the line is longer than Go's buffer.
         """
@@ -218,7 +219,7 @@ class _Reader:
     def _is_delimiter(self, line: bytes) -> bool:
         """Return True if a line is a boundary between parts.
 
-        The first boundary decides if lines end in LF or CRLF.
+        The first boundary decides if lines end in LF or CRLF, and sets `line_end`.
         """
         if not line.startswith(self.dash):
             return False

@@ -268,7 +268,7 @@ class _SilentStreams:
 
     def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
         """Return the message of a call; None if the call ended or was cancelled without one.
-        Blocks.
+        Blocks; meanwhile `_cancel_old` may cancel the call.
         """
         # INVARIANT: a dict keeps its order, so that the oldest calls come first in `_cancel_old`.
         self._began[context] = monotonic()

@@ -219,7 +219,9 @@ class Http2CheckServer:
         self._listener.start()
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
-        """Return the gRPC methods to serve: Checks, health and, if enabled, reflection."""
+        """Create the runner of calls, and return the gRPC methods to serve: Checks, health and, if
+        enabled, reflection.
+        """
         options = self._options
         calls = methods.Options(
             max_receive=options.grpc_max_recv_msg_size,

@@ -79,10 +79,11 @@ class BodyReader:
         self._left = MAX_CONDITIONS
 
     def body(self, body: Body, scope: Scope) -> tuple[Condition, ...] | None:
-        """Return a body as conditions that all must hold; None if it never holds.
+        """Return a body as conditions that all must hold; None if it never holds. Its names are
+        bound in `scope`.
 
         Expressions that cannot be conditions are recorded as errors. Beyond `MAX_CONDITIONS`
-        expressions an error is recorded once, and the result is None.
+        expressions in all bodies an error is recorded once, and the result is None.
         """
         self._left -= len(body)
         if self._left < 0:

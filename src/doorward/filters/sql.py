@@ -206,7 +206,7 @@ class _Writer:
 
     def _elements(self, elements: Elements) -> str:
         """Return the SQL test that an array or document has an element for which something holds
-        or, if negated, has none.
+        or, if negated, has none. Its values are appended to `parameters`.
         """
         self._aliases += 1
         alias = f"element_{self._aliases}"
@@ -226,7 +226,7 @@ class _Writer:
 
     def _related_rows(self, related: Related) -> str:
         """Return the SQL test that a relation leads to a row for which something holds or, if
-        negated, to none.
+        negated, to none. Its values are appended to `parameters`.
         """
         table, _ = self._rows.get(related.table, (related.table, ""))
         relation = self._schema.relation(table, related.relation)

@@ -69,8 +69,9 @@ class Authorization:
         self._root: str = getattr(app, "root_path", "") if takes_middleware else ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Decide a request or WebSocket handshake, then deny it or pass it on; lifespan events
-        pass. Raise ValueError for any other type of connection.
+        """Decide a request or WebSocket handshake, then deny it or pass it on, with the verdict in
+        its scope and the headers that the policy changes; lifespan events pass. Raise ValueError
+        for any other type of connection.
         """
         kind = scope["type"]
         if kind == "lifespan":

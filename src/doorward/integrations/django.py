@@ -128,7 +128,7 @@ class PolicyMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response of the view, with the headers that the policy adds; for a denied
-        request the response of the denial.
+        request the response of the denial. The view gets the verdict as `request.doorward`.
         """
         verdict = self._decide(request)
         if not verdict.allowed:

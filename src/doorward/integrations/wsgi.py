@@ -104,8 +104,8 @@ def apply(verdict: Verdict, environ: Environ) -> None:
 def read_request(
     environ: Environ, options: HttpOptions, *, derive_target: bool = False
 ) -> HttpRequest:
-    """Return the request of an environ, from which headers in `stripped` are removed. The
-    application can read the body again.
+    """Return the request of an environ. Headers in `stripped`, and those that look like others, are
+    removed from `environ` as well. The application can read the body again.
 
     Raise AmbiguousRequestError for a Content-Length that is not a number, for a root path that a
     header of the client has set and, with `strict`, for a request that the application may read

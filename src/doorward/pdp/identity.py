@@ -172,8 +172,9 @@ class _Keys:
             self._wake.set()
 
     def _run_round(self) -> bool:
-        """Wait for the next fetch, and fetch; return False after `close`. A failure is logged when
-        its text is new, kept in `error`, and doubles the pause up to the issuer's interval.
+        """Wait for the next fetch, fetch the keys and store them in the data; return False after
+        `close`. A failure is logged when its text is new, kept in `error`, and doubles the pause up
+        to the issuer's interval.
         """
         self._part.rest()
         self._clock.wait(self._wake, self._pause)

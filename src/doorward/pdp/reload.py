@@ -295,8 +295,9 @@ class Watcher:
         )
 
     def start(self, *, reading: float = 0.0) -> None:
-        """Start the thread. `reading` is the duration of the first read in seconds: a round counts
-        as stuck after 20 times as long, at least `STUCK_AFTER`.
+        """Start the thread, which `/health` watches from then on. `reading` is the duration of the
+        first read in seconds: a round counts as stuck after 20 times as long, at least
+        `STUCK_AFTER`.
         """
         self._part.within = max(STUCK_AFTER, 20 * reading)
         self._thread.start()
@@ -337,7 +338,7 @@ class Watcher:
 
     def _wait(self) -> bool:
         """Wait for an event of the kernel, the next poll or the next retry; return False after
-        `close`.
+        `close`. An event of a watched file sets `_is_stale`.
         """
         if not (self._polls.are_at_rest and self._is_watched()):
             return not self._pause(self._polls.pause)

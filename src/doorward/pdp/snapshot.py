@@ -429,8 +429,8 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
-        """Compile a query, with errors of built-ins as errors if `strict`; return a document that
-        raises the error if it does not compile.
+        """Compile a query, with errors of built-ins as errors if `strict`, and count it; return a
+        document that raises the error if it does not compile.
         """
         self._compiled += 1
         try:

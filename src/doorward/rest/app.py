@@ -194,7 +194,8 @@ class Api:
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
         """Return the name in metrics and the response of a request: a redirect to a cleaner path, a
-        refusal of the system policy, 404, or the response of the route that matches.
+        refusal of the system policy, 404, or the response of the route that matches. Stores the
+        template of that route in the request's scope.
         """
         clean = _clean(raw)
         is_clean = clean == raw
@@ -271,8 +272,8 @@ class Api:
     async def _authorize(self, request: Request, match: Match | None) -> Response | None:
         """Return the refusal of the system policy, or None if it allows the request.
 
-        A browser without a session is redirected to the login instead. If the policy sees bodies,
-        the body is read here.
+        A browser without a session is redirected to the login instead; the token of a session is
+        stored in the request's scope. If the policy sees bodies, the body is read here.
         """
         service = self._service
         route = None if match is None else match.route(request.method)

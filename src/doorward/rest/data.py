@@ -302,6 +302,7 @@ def reply(
     call: Call, input: Value | Undefined, parameters: Parameters
 ) -> dict[str, str] | Exception:
     """Decide on one input, log the decision, and return the members of the answer, each as JSON.
+    Sets the decision id of `call` and adds the length of the result to its `size`.
 
     Returns the error, without raising it, if the decision, its encoding or the explanation failed.
     """

@@ -389,8 +389,8 @@ class Sidecar:
         )
 
     def _bind_listeners(self) -> list[Listener]:
-        """Bind all addresses, and return each with its application: the API, health and metrics
-        only, or proxies.
+        """Create the request log and the applications, bind all addresses, and return each with its
+        application: the API, health and metrics only, or proxies.
 
         Raise `StartupError` if one cannot be bound; the logs are closed then. ConfigError if the
         options of the endpoints for proxies are not valid.

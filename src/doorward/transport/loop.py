@@ -208,7 +208,9 @@ class LoopServer:
         self._is_idle = False
 
     def start(self) -> None:
-        """Start the thread and block until it serves; raise NotServingError if it fails."""
+        """Start the thread, which `/health` watches from then on, and block until it serves; raise
+        NotServingError if it fails.
+        """
         self._thread.start()
         # The thread sets it in every case, so that a fault at the start does not block here.
         self._ready.wait()

@@ -165,7 +165,9 @@ class Peers:
     # Answering
 
     def serve(self, answer: Callable[[Mapping[str, Any]], Any], parts: Parts) -> None:
-        """Start threads that answer the questions of other workers by `answer`, until `close`."""
+        """Start threads that answer the questions of other workers by `answer`, until `close`, and
+        add them to `parts`.
+        """
 
         for number in range(THREADS):
             part = Part(f"peers-{number}", within=_STUCK)

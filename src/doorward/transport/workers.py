@@ -337,7 +337,7 @@ class Supervisor:
 
     def end(self) -> None:
         """Stop all workers with SIGTERM and block until they have ended, by SIGKILL after their
-        grace, or are given up.
+        grace, or are given up. Then close the supervisor, which cannot begin again.
         """
         self._due, self._work = {}, None
         for worker in list(self.workers.values()):
@@ -404,8 +404,8 @@ class Supervisor:
         self._expect_end(worker)
 
     def _reap(self, worker: Worker) -> None:
-        """Reap a worker that has ended, or give up one that does not end after SIGKILL; nothing
-        happens to one that may still end.
+        """Reap a worker that has ended, or give up one that does not end after SIGKILL, and pass it
+        to `on_end` if it has sent a state; nothing happens to one that may still end.
 
         One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
         """

@@ -392,7 +392,7 @@ class Exchange:
 
     async def _send(self, reading: Reading, request: UpstreamHead) -> Wire:
         """Send the head of the request, and what was read of its body, to the daemon; return the
-        connection on which the response will come.
+        connection on which the response will come, and store it as `_upstream`.
 
         A request without more to send is first sent on an idle connection of the pool. If the
         daemon closes that without a response, GET and HEAD are sent again on a new connection;
@@ -475,7 +475,7 @@ class Exchange:
 
     async def _pass_on(self, reading: Reading, response: ResponseHead, view: View) -> bool:
         """Relay the daemon's response to the client; return True if the client's connection can be
-        kept.
+        kept. After a complete response the daemon's connection goes back to the pool, or is closed.
 
         A response that takes the connection over is carried until one side ends, and then the
         result is False. Raise RefusedError if the daemon upgrades without being asked (502) or a
@@ -532,7 +532,8 @@ class Exchange:
     async def _rewrite(
         self, response: ResponseHead, body: Body, fields: Fields, edit: Edit
     ) -> None:
-        """Relay a JSON response after `edit` has filtered and masked it, with its new length.
+        """Relay a JSON response after `edit` has filtered and masked it, with its new length, which
+        is added to `fields`.
 
         Raise RefusedError 502 if the response does not have the form that `edit` expects, is cut,
         or is too large, and 503 if the budget has no room; CutError if the client has left.

@@ -187,8 +187,9 @@ class Pins:
         """Return the path of a pin: a bind mount of the file or folder that `path` leads to now.
 
         A pin of the same folder under the same path is used again. `request` is stored with the
-        pin. Raise PinError if `path` does not exist or cannot be mounted, if a symbolic link is on
-        the way, if `MOST_PINS` pins are in use, or if the pin cannot be stored.
+        pin. At `MOST_PINS` pins the unused ones are unmounted first. Raise PinError if `path` does
+        not exist or cannot be mounted, if a symbolic link is on the way, if all `MOST_PINS` pins
+        are in use, or if the pin cannot be stored.
         """
         with self._lock:
             descriptor = _open(path)

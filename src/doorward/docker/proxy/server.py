@@ -148,8 +148,9 @@ class ProxyServer:
     # On the loop
 
     def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
-        """Return the endpoints of all listeners, which share the daemon, the decisions and the
-        buffer budget.
+        """Create the thread pool and the decisions, and return the endpoints of all listeners, on
+        copies of their sockets. They share the pool, the daemon, the decisions and the buffer
+        budget.
         """
         pool = self._pool = Pool(loop, THREADS, name="docker-proxy", part=self._pool_part)
         daemon = Daemon(self._path, loop)

@@ -133,7 +133,7 @@ class TarReader:
 
     def _read_content(self, data: bytes, at: int) -> int:
         """Skip or store the content of the current entry that `data` has from offset `at` on.
-        Return the offset behind it.
+        Return the offset behind it. Complete content becomes `content`, or is read as an extension.
         """
         piece = data[at : at + self._skip] if self._kept is not None else b""
         size = min(self._skip, len(data) - at)

@@ -99,8 +99,8 @@ class Wire(asyncio.Protocol):
     # Reading
 
     async def wait(self) -> bool:
-        """Wait for more bytes or the end of the stream. Return False without waiting if the end was
-        there before; True does not promise bytes.
+        """Wait for more bytes or the end of the stream, and read on if reading was paused. Return
+        False without waiting if the end was there before; True does not promise bytes.
         """
         if self.at_end:
             return False
@@ -119,8 +119,8 @@ class Wire(asyncio.Protocol):
             self.transport.resume_reading()
 
     async def take(self, most: int) -> bytes:
-        """Return the next bytes, at least 1 and at most `most`; waits for them. Raise CutError at
-        the end.
+        """Remove and return the next received bytes, at least 1 and at most `most`; waits for them.
+        Raise CutError at the end.
         """
         while not self.data:
             if not await self.wait():
@@ -133,7 +133,7 @@ class Wire(asyncio.Protocol):
         return data[:most]
 
     async def piece(self) -> bytes:
-        """Return all received bytes, waiting if there are none; `b""` at the end."""
+        """Remove and return all received bytes, waiting if there are none; `b""` at the end."""
         while not self.data:
             if not await self.wait():
                 return b""
@@ -141,7 +141,8 @@ class Wire(asyncio.Protocol):
         return data
 
     async def head(self) -> bytes:
-        """Return the next head without the empty line that ends it, waiting for the rest of it.
+        """Remove and return the next head, without the empty line that ends it, waiting for the
+        rest of it.
 
         Raise CutError if the peer ends before, HeadError 431 if the head is longer than `MOST_HEAD`
         bytes.
@@ -162,7 +163,7 @@ class Wire(asyncio.Protocol):
         return content
 
     async def line(self) -> bytes:
-        """Return the next line of a chunked body without its CRLF.
+        """Remove and return the next line of a chunked body, without its CRLF.
 
         Raise CutError if the peer ends or the line is longer than `_LONGEST_LINE` bytes.
         """

@@ -223,8 +223,8 @@ class _Plugin:
             theirs.close()
 
     def wait(self) -> None:
-        """Wait for messages of the plugin, at most `ROUND` seconds, and update the counts of silent
-        and stopped rounds.
+        """Wait for messages of the plugin, at most `ROUND` seconds; update `is_ready`, the number
+        of rounds, and the counts of silent and stopped ones.
         """
         states: list[bytes] = []
         try:

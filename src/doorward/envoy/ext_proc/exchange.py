@@ -243,8 +243,8 @@ class ResponseExchange:
     # The request
 
     def _on_request(self, message: Message) -> bytes:
-        """Read the request headers into the input, and return the answer that lets the request
-        pass.
+        """Read the request headers into the input, set the stage, and return the answer that lets
+        the request pass.
 
         The answer removes headers that would lead to a compressed or partial response, and for GET
         and HEAD the conditions too; it removes nothing if the response passes unread anyway. A
@@ -294,6 +294,7 @@ class ResponseExchange:
 
     def _on_response(self, message: Message) -> bytes:
         """Return the answer to response headers: ask for the body, decide at once, or pass unread.
+        Stores the headers and sets the stage.
 
         A response that Envoy made itself passes unread. A readable JSON body is asked for unless
         the policy's `stream` is true. Raise GrpcError if the request headers did not come or the
@@ -388,7 +389,7 @@ class ResponseExchange:
         )
 
     def _decide(self, state: State, body: bytes | None, started: int) -> bytes:
-        """Decide on a response, log the decision, and return the serialized answer.
+        """Decide on a response, log the decision, set the stage, and return the serialized answer.
 
         `body` None means that no body will be read; `b""` that it is empty. What cannot be parsed,
         decided or applied is denied (403), in a dry run too; a dry run lets all other responses
@@ -547,7 +548,8 @@ class ResponseExchange:
         state: State,
         size: int,
     ) -> bytes:
-        """Return the denial that the policy decided, with its status, headers and body; log it.
+        """Return the denial that the policy decided, with its status, headers and body; log it and
+        set the stage.
 
         In a dry run the denial is logged and the response passes unchanged.
         """
@@ -581,8 +583,8 @@ class ResponseExchange:
     ) -> bytes:
         """Return a denial (403, empty body) for a response that could not be decided or filtered.
 
-        Also logs the decision with the error, and a rate-limited line in the log. A dry run does
-        not change this.
+        Also sets the stage, and logs the decision with the error and a rate-limited line in the
+        log. A dry run does not change this.
         """
         self._stage = "decided"
         # INVARIANT: a failure denies in a dry run, too: nobody knows what the policy

@@ -63,7 +63,9 @@ class ExtProcServer:
         )
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
-        """Return the gRPC services of this server: processing and health checks."""
+        """Create the runner of calls, and return the gRPC services of this server: processing and
+        health checks.
+        """
         options = self._options
         calls = methods.Options(max_receive=options.grpc_max_recv_msg_size)
         self._runner = AdaptiveRunner(loop, options.threads, calls.budget)

@@ -118,7 +118,8 @@ class Lifting:
 
     def result(self, term: Term, out: list[Expr]) -> Term:
         """Return `term` as a term without calls, references or comprehensions. What has to be
-        evaluated is appended to `out` as expressions, whose variables the result contains.
+        evaluated is appended to `out` as expressions, whose variables the result contains; they are
+        also recorded in `origins`, if there is one.
         """
         begin = len(out)
         flat = self.term(term, out)

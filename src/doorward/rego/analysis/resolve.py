@@ -498,8 +498,9 @@ class Resolver:
     def _var(self, var: Var, scope: Scope, *, use: bool = True) -> Term:
         """Return the meaning of a variable: a declared variable under its unique name, the path of
         a rule or import, or the variable itself, with the suffix `@` if it hides a built-in. Its
-        use in the scope is recorded. Without `use` only this scope's own declarations count, and
-        the variable does not count as used.
+        use in the scope is recorded, and `shares_names` is set if it has the name of a built-in.
+        Without `use` only this scope's own declarations count, and the variable does not count as
+        used.
         """
         if var.is_wildcard:
             return var
@@ -552,7 +553,8 @@ class Resolver:
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
         """Return a call with names resolved. A callee that is a local variable gets the suffix `@`,
         so that no function has its name. With `is_term` (inside a term) that is reported as an
-        error, except in heads and before the variable's declaration.
+        error, except in heads and before the variable's declaration. A call of `rego.metadata` sets
+        `asks_metadata`.
         """
         args = self._terms(call.args, scope)
         self.asks_metadata |= call.name in METADATA_CALLS

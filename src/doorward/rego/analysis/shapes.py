@@ -114,7 +114,9 @@ class Reading:
         return expr.negated, before, self._literal(expr.term)
 
     def _literal(self, node: Any) -> Hashable:
-        """Return the shape of an expression's term or declaration."""
+        """Return the shape of an expression's term or declaration, and collect its positions and
+        constants; NoShape if it has no shape.
+        """
         match node:
             case SomeDecl(symbols):
                 self.spans.append(node.span)

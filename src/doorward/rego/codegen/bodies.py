@@ -379,9 +379,9 @@ def _document(state: FunctionState, item: With) -> ast.expr:
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
-    """Return code for the replacement of the function `name`: another function, or a value. If
-    `name` is a built-in without code (`Builtin.absent`), calling it still ends the evaluation,
-    whatever the value is.
+    """Return code for the replacement of the function `name`: another function, or a value, whose
+    code is written. If `name` is a built-in without code (`Builtin.absent`), calling it still ends
+    the evaluation, whatever the value is.
     """
     target = as_call(value)
     callee = state.plan.callees.find(target) if target is not None else None

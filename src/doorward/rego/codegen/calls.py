@@ -352,7 +352,9 @@ def _mocked_builtin(
 def _mock_choice(
     state: FunctionState, name: str, direct: ast.expr, operands: Sequence[ast.expr], term: Call
 ) -> ast.expr:
-    """Return code that calls the replacement of a function if there is one, otherwise `direct`."""
+    """Write a lookup of the replacement of a function; return code that calls it if there is one,
+    otherwise `direct`.
+    """
     evaluation = load(state.env.evaluation)
     mocks = attribute(evaluation, "mocks")
     mock = state.code.bind_temp(method_of(mocks, "get", ast.Constant(value=name)), holds="mock")

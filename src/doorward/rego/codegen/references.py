@@ -85,7 +85,9 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
-    """Write a lookup in base data; in exact code through `base_at`, by its whole path."""
+    """Write a lookup in base data and return the document, tested to be defined. In exact code a
+    constant path is read by `base_at`, as one.
+    """
     if not state.plan.exact:
         return _document_path(state, "data", operands)
     values = [constant_value(operand) for operand in operands]

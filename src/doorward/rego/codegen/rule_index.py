@@ -476,7 +476,7 @@ class _Reader:
 
     def _resolve(self, var: Var) -> Subject | None:
         """Return the subject that an earlier test equates with the variable, or `("args", n)` for
-        parameter `n`; None if there is none.
+        parameter `n`, whose position is recorded; None if there is none.
         """
         for test in (*self.tests, *self.outer):
             if test.value == var:

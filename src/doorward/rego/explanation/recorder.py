@@ -196,8 +196,8 @@ class Recorder:
         return tried
 
     def _take_node(self) -> bool:
-        """Return True if one more attempt, step or note may be recorded; False if the limit is
-        reached, so that it is left out.
+        """Count one more attempt, step or note and return True if it may be recorded. At the limit
+        return False, so that it is left out, and set `is_whole` to False.
         """
         if self._nodes_left <= 0:
             self.is_whole = False

@@ -55,7 +55,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def take(self, character: str) -> bool:
-        """Skip the next character if it is this one."""
+        """Move past the next character and return True if it is this one."""
         if self.next != character:
             return False
         self.at += 1
@@ -73,7 +73,9 @@ class _Reader:
             self.skip_blanks()
 
     def comment(self) -> str:
-        """The text of a comment behind its `(`, without escapes; comments may be nested."""
+        """Read a comment from behind its `(` to its end, and return its text without escapes;
+        comments may be nested. _NoAddressError if it is not closed.
+        """
         depth = 1
         parts: list[str] = []
         while depth:

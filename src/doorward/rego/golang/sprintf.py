@@ -256,8 +256,9 @@ class _Printer:
         return spec
 
     def index(self) -> bool:
-        """Read `[n]`, which makes argument `n` (from 1) the next one. Return True if `n` is a
-        number. `good` becomes False for other text in the brackets and if there is no argument `n`.
+        """Read `[n]`, which makes argument `n` (from 1) the next one, and set `reordered`; do
+        nothing if no `[` is here. Return True if `n` is a number. `good` becomes False for other
+        text in the brackets and if there is no argument `n`.
         """
         if self.here != "[":
             return False

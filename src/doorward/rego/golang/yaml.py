@@ -158,7 +158,9 @@ class _Reader:
         return value
 
     def _refuse(self, message: str) -> Value:
-        """Return what stands for a float or member that JSON has not."""
+        """Set `has_refused`, and return a placeholder with the error for a float or member that
+        JSON cannot have.
+        """
         self.has_refused = True
         return _Refused(message)  # type: ignore[return-value] # never leaves `document`
 
@@ -174,8 +176,9 @@ class _Reader:
         return parse_number(json_float(resolved))
 
     def _alias(self, node: Node) -> Value:
-        """Return the value of an alias. BuiltinError for an alias of a collection that is still
-        being converted, and so contains the alias.
+        """Return the value of an alias, and count its nodes again. BuiltinError for an alias of a
+        collection that is still being converted, and so contains the alias, or if aliases are
+        excessive; LimitError above `max_nodes`.
         """
         self._spend(1)
         if id(node) in self.open:

@@ -111,7 +111,8 @@ def loader_class() -> Any:
 
         def is_possible_key(self, level: int) -> bool:
             """Return True if a key in the brackets of a level may end here: on its line, at most
-            1,024 characters behind its start. ScannerError if it is required and may not.
+            1,024 characters behind its start. Otherwise drop it and return False; ScannerError if
+            it is required.
             """
             key = self.possible_simple_keys.get(level)
             if key is None:

@@ -121,8 +121,8 @@ def _residuals(
 
 
 def _save(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
-    """Save `exprs` in the residual, under the `with` of the site that replaces documents, and yield
-    once.
+    """Save `exprs` in the residual, under the `with` of the site that replaces documents, yield
+    once, and take them out again when the caller continues.
     """
     withs = tuple(
         [

@@ -110,9 +110,9 @@ class Propagation:
     def _with_what_is_asked(
         self, body: Body, result: list[Expr], removed: dict[str, Term], kept: Container[str]
     ) -> Body:
-        """Return `result` with those removed equations that are still needed: they bind a variable
-        or one of `kept`, or nothing else requires that their value is defined. Return `body` if a
-        variable stays unbound.
+        """Append to `result` those removed equations that are still needed, and return it as a
+        body: they bind a variable or one of `kept`, or nothing else requires that their value is
+        defined. Return `body` if a variable stays unbound.
         """
         safe = {*ROOTS, *self._live}
         # An expression before the equation may have bound the variable: then it compares the two.
@@ -343,8 +343,8 @@ class _Plug:
     def variable(self, var: Var) -> Term:
         """Return the replacement of a variable: its constant, the value of its removed equation, or
         the variable that represents its set. The value is not put in if it leads back to the
-        variable or is another one under the `with`, and in a negated expression only if it is
-        ground.
+        variable, in a negated expression unless it is ground, or if it is another one under the
+        `with`: then the variable is added to `_kept`.
         """
         root = self._sets.find(var.name)
         if root is not None:

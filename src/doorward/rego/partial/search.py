@@ -302,7 +302,8 @@ class Search:
         It is saved under its own `with` if it has one, else under that of the site that replaces
         documents, and under that of functions which it still calls. Its terms are read in the
         bindings `left`, the right side of an equation in `right` unless that is None; with `left`
-        None `expr` is final. EvalError above `settings.max_size`.
+        None `expr` is final. With `settings.truth`, possible conflicts of the rules in a body
+        inside it are added to `conflicts`. EvalError above `settings.max_size`.
         """
         self._take(1)
         if self.settings.truth and has_body(expr):

@@ -303,7 +303,9 @@ class _Reader:
         return False
 
     def _choice(self, *, top: bool = False) -> Language:
-        """choice = sequence { "|" sequence }; `top` if it is the whole pattern."""
+        """choice = sequence { "|" sequence }; `top` if it is the whole pattern, and then
+        `_has_top_choice` is set if it has several.
+        """
         options = [self._sequence()]
         while self._take("|"):
             self._has_top_choice |= top

@@ -77,7 +77,7 @@ class Exchanges:
         self.open_calls = 0
 
     def open(self, call: Call) -> _Turns:
-        """Return the handler of a new call and set its time limits.
+        """Count a new call, set its time limits, and return its handler.
 
         Raise GrpcError RESOURCE_EXHAUSTED if too many calls are open; errors of `make` pass
         through.

@@ -630,7 +630,8 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer the faulty request with an error and end the connection.
+        """Answer the faulty request with an error, end the connection, and pass `reason` to
+        `on_refused` of the application.
 
         If an earlier request is still being answered, the connection just ends after it, without
         the error. If half of this request's response is written, it is aborted.

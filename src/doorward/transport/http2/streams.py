@@ -382,7 +382,8 @@ class Sender:
         """Write as much of a response as the windows allow, and its trailers once all data is
         written.
 
-        A stream that must wait gets a `send_deadline`.
+        A stream that must wait gets a `send_deadline`; when all its data is written and there are
+        no trailers yet, its `on_drained` is called.
         """
         pending = stream.pending
         while pending:

@@ -113,7 +113,9 @@ class Templates:
         return names <= self._fields and names.isdisjoint(template.names)
 
     def _join(self, head: Any, template: Template, binds: Any, notes: Notes) -> Any:
-        """Return the value of a body from its head, its binds and a template's members.
+        """Return the value of a body from its head, its binds and a template's members. Its faults
+        and unknown fields, the template, its views and the value's HostConfig are stored in
+        `notes`.
 
         None if the head has fractions, and then `notes` is as before.
         """

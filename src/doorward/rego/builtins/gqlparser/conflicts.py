@@ -101,7 +101,9 @@ class Conflicts:
     def _of_fragments(
         self, conflicts: list[Conflict], one: Node, other: Node, *, are_exclusive: bool
     ) -> None:
-        """Compare the fields of two fragments, and of those that they spread."""
+        """Compare the fields of two fragments, and of those that they spread, and add what
+        conflicts to `conflicts`. A pair that was compared before is passed over.
+        """
         self.steps.take()
         names = one["Name"], other["Name"]
         if names[0] == names[1]:

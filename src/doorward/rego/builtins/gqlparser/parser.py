@@ -96,7 +96,10 @@ class _Parser:
     # Tokens
 
     def advance(self) -> Token:
-        """Go on to the next token; return the one before it. LimitError for too many."""
+        """Read the token after the following one and make it the following one; return the one that
+        was it before, as `previous`. Skipped comments become `comment`. LimitError for too many
+        tokens.
+        """
         self.previous = self.following
         self.comment = None
         comments: list[Node] = []
@@ -461,7 +464,9 @@ class _Parser:
         return node
 
     def extension(self, document: Node) -> None:
-        """Add an extension to a document; it must have something."""
+        """Read an extension (`extend …`) and add it to the document; BuiltinError if it is
+        malformed or extends nothing.
+        """
         comment = self.keyword("extend")
         kind = self.following.value
         if kind == "schema":

@@ -162,7 +162,7 @@ class _Walker:
             self.walk_value(value)
 
     def expect(self, value: Node, type_: Node) -> None:
-        """Note which type a value must have."""
+        """Store in a value's node the type that it must have, and the definition of that type."""
         value["ExpectedType"] = type_
         value["Definition"] = self.schema.types.get(type_name(type_))
 
@@ -271,7 +271,9 @@ class _Walker:
     def collect_top_fields(
         self, selections: list[Node], fields: dict[str, Node], seen: set[str]
     ) -> None:
-        """Collect the fields of a subscription; behind an unknown fragment none, as in OPA."""
+        """Add the fields of a subscription to `fields` by name, and the names of its fragments to
+        `seen`; behind an unknown fragment none, as in OPA.
+        """
         for selection in selections:
             if selection.struct == "Field":
                 fields.setdefault(selection["Name"], selection)
@@ -312,7 +314,9 @@ class _Walker:
         self.fragment_names.add(name)
 
     def check_cycles(self, fragment: Node, path: list[Node], starts: dict[str, int]) -> None:
-        """Rule NoFragmentCycles."""
+        """Rule NoFragmentCycles: report each spread of a fragment within itself that is reached
+        from `fragment`.
+        """
         name = fragment["Name"]
         if name in self.cycle_roots:
             return

@@ -53,7 +53,7 @@ class Lexer:
         self.start_of_line = 0
 
     def read(self) -> Token:
-        """The next token; one of the kind `END` at the end of the text."""
+        """Read and return the next token; one of the kind `END` at the end of the text."""
         self._skip_blanks()
         start = self.at
         if start >= len(self.text):
@@ -102,7 +102,9 @@ class Lexer:
         self.at = end
 
     def _number(self) -> Token:
-        """A number: a part that is missing, or a digit behind a leading zero, is invalid."""
+        """Read and return a number. The token is INVALID, and the position unchanged, if a part is
+        missing or a digit follows a leading zero.
+        """
         start = self.at
         whole = _INT.match(self.text, start)
         if not whole:
@@ -129,7 +131,9 @@ class Lexer:
         return match.end() if match else at
 
     def _string(self) -> Token:
-        """A string in one line, without its quotes and escapes."""
+        """Read and return a string in one line, without its quotes and escapes. The token is
+        INVALID, and the position unchanged, if it is not closed or has an invalid escape.
+        """
         start = end = self.at + 1
         parts: list[str] = []
         while True:
@@ -152,7 +156,9 @@ class Lexer:
             end = escape.end()
 
     def _block(self) -> Token:
-        """A block string, without its quotes and its indentation."""
+        """Read and return a block string, without its quotes and its indentation. The token is
+        INVALID if it is not closed.
+        """
         start = self.at + 3
         self.at = start
         parts: list[str] = []

@@ -153,8 +153,9 @@ class _Reader:
 
     def _find(self, reference: str, draft: int) -> tuple[Any, int]:
         """The document at an absolute reference, by id or by pointer, and the draft of what it is
-        in: `draft` for a part of this document. BuiltinError if it is neither in this document nor
-        in the schema of a draft: nothing is fetched.
+        in: `draft` for a part of this document. The schema of a draft is added to `known` at its
+        first use. BuiltinError if it is neither in this document nor in the schema of a draft:
+        nothing is fetched.
         """
         if reference in self.known:
             return self.known[reference], self.drafts.get(reference, draft)

@@ -369,7 +369,9 @@ STRINGS: Final[dict[int, Callable[[bytes], str]]] = {
 
 
 def _parse_extensions(certificate: Certificate, explicit: Reader) -> None:
-    """Store the extensions of a certificate, and what the known ones say."""
+    """Store the extensions of a certificate, and what the known ones say; critical ones that are
+    not understood go to `unhandled`. ValueError for a malformed or repeated extension.
+    """
     extensions = explicit.inside(der.SEQUENCE, "x509: malformed extensions")
     seen: set[Oid] = set()
     while not extensions.is_empty:
@@ -398,7 +400,9 @@ def parse_extension(reader: Reader) -> Extension:
 
 
 def _key_usage(certificate: Certificate, extension: Extension) -> bool:
-    """Store the key usage with Go's bits. Return True: the extension is understood."""
+    """Store the key usage with Go's bits. Return True: the extension is understood. ValueError if
+    it is malformed.
+    """
     octets, _ = Reader(extension.value).bits("x509: invalid key usage")
     for bit in range(9):
         if bit // 8 < len(octets) and octets[bit // 8] & (0x80 >> bit % 8):
@@ -408,7 +412,7 @@ def _key_usage(certificate: Certificate, extension: Extension) -> bool:
 
 def _basic_constraints(certificate: Certificate, extension: Extension) -> bool:
     """Store whether the certificate is an authority, and its path length (-1 for none). Return
-    True: the extension is understood.
+    True: the extension is understood. ValueError if it is malformed.
     """
     fault = "x509: invalid basic constraints"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)
@@ -431,8 +435,8 @@ def _alternative_names(certificate: Certificate, extension: Extension) -> bool:
 
 
 def add_names(names: Names, value: bytes) -> None:
-    """Add the alternative names in the value of an extension; other kinds of names are passed
-    over.
+    """Add the alternative names in the value of an extension; other kinds of names are passed over.
+    ValueError if the value or a name is malformed.
     """
     reader = Reader(value).inside(der.SEQUENCE, "x509: invalid subject alternative names")
     while not reader.is_empty:
@@ -471,7 +475,7 @@ def _check_uri(uri: str) -> None:
 
 def _name_constraints(certificate: Certificate, extension: Extension) -> bool:
     """Store the permitted and excluded names. Return False (not understood) if one of them is of an
-    unknown kind.
+    unknown kind. ValueError if the extension is malformed or empty.
     """
     fault = "x509: invalid NameConstraints extension"
     outer = Reader(extension.value)
@@ -495,7 +499,9 @@ def _name_constraints(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _add_constraints(into: Names, reader: Reader) -> bool:
-    """Add the names of a list of subtrees. Return False if one is of an unknown kind."""
+    """Add the names of a list of subtrees to `into`. Return False if one is of an unknown kind,
+    which is left out. ValueError if one is malformed.
+    """
     is_understood = True
     fault = "x509: invalid NameConstraints extension"
     while not reader.is_empty:
@@ -550,7 +556,7 @@ def _checked_range(content: bytes) -> bytes:
 
 def _distribution_points(certificate: Certificate, extension: Extension) -> bool:
     """Store the URLs of revocation lists, which are never fetched. Return True: the extension is
-    understood.
+    understood. ValueError if it is malformed.
     """
     reader = Reader(extension.value).inside(der.SEQUENCE, "x509: invalid CRL distribution points")
     fault = "x509: invalid CRL distribution point"
@@ -567,7 +573,7 @@ def _distribution_points(certificate: Certificate, extension: Extension) -> bool
 
 def _authority_key(certificate: Certificate, extension: Extension) -> bool:
     """Store the identifier of the issuer's key, if there is one. Return True: the extension is
-    understood.
+    understood. ValueError if it is malformed or marked critical.
     """
     if extension.critical:
         raise ValueError("x509: authority key identifier incorrectly marked critical")
@@ -578,7 +584,9 @@ def _authority_key(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _subject_key(certificate: Certificate, extension: Extension) -> bool:
-    """Store the identifier of the own key. Return True: the extension is understood."""
+    """Store the identifier of the own key. Return True: the extension is understood. ValueError if
+    it is malformed or marked critical.
+    """
     if extension.critical:
         raise ValueError("x509: subject key identifier incorrectly marked critical")
     reader = Reader(extension.value)
@@ -590,7 +598,7 @@ def _subject_key(certificate: Certificate, extension: Extension) -> bool:
 
 def _purposes(certificate: Certificate, extension: Extension) -> bool:
     """Store the extended key usages, known ones as Go's numbers. Return True: the extension is
-    understood.
+    understood. ValueError if it is malformed.
     """
     fault = "x509: invalid extended key usages"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)
@@ -604,7 +612,9 @@ def _purposes(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _policies(certificate: Certificate, extension: Extension) -> bool:
-    """Store the policies. Return True: the extension is understood."""
+    """Store the policies. Return True: the extension is understood. ValueError if it is malformed
+    or names a policy twice.
+    """
     fault = "x509: invalid certificate policies"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)
     policies: list[Oid] = []
@@ -620,7 +630,7 @@ def _policies(certificate: Certificate, extension: Extension) -> bool:
 
 def _policy_mappings(certificate: Certificate, extension: Extension) -> bool:
     """Store the policies of the issuer that are those of the subject. Return True: the extension is
-    understood.
+    understood. ValueError if it is malformed.
     """
     fault = "x509: invalid policy mappings extension"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)
@@ -634,8 +644,9 @@ def _policy_mappings(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _policy_constraints(certificate: Certificate, extension: Extension) -> bool:
-    """Store after how many certificates policies count. Return True: the extension is
-    understood.
+    """Store after how many further certificates a policy is required, and after how many policies
+    can no longer be mapped. Return True: the extension is understood. ValueError if it is
+    malformed.
     """
     fault = "x509: invalid policy constraints extension"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)
@@ -647,8 +658,8 @@ def _policy_constraints(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _inhibit_any_policy(certificate: Certificate, extension: Extension) -> bool:
-    """Store after how many certificates any policy no longer counts. Return True: the extension is
-    understood.
+    """Store after how many further certificates "any policy" no longer counts. Return True: the
+    extension is understood. ValueError if it is malformed.
     """
     fault = "x509: invalid inhibit any policy extension"
     certificate.inhibit_any_policy = Reader(extension.value).small_integer(fault)

@@ -104,8 +104,9 @@ class _Search:
                 yield from self.chains([*chain, parent])
 
     def _continues(self, chain: list[Certificate], parent: Certificate) -> bool:
-        """Return True if `parent` has issued the last certificate of `chain`, is valid, and allows
-        a chain of this length. After `MAX_SIGNATURES` signatures each further one counts as wrong.
+        """Return True if `parent`, which is not in `chain` yet, has issued its last certificate, is
+        valid, and allows a chain of this length. Counts the signatures that it checks: after
+        `MAX_SIGNATURES` each further one counts as wrong.
         """
         child = chain[-1]
         if parent.subject.raw != child.issuer.raw or parent.key.value is None:

@@ -74,7 +74,9 @@ class Reader:
         return not self.is_empty and self._octets[self._offset] == tag
 
     def any(self, fault: str) -> Element:
-        """Return the next element, whatever its tag."""
+        """Read and return the next element, whatever its tag; ValueError with the text `fault` if
+        it is malformed or missing.
+        """
         try:
             element = _element(self._octets, self._offset)
         except ValueError:

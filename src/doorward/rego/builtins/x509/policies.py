@@ -44,7 +44,7 @@ class _Graph:
         return self.levels[-1]
 
     def insert(self, policy: Oid, parents: Sequence[_Node]) -> _Node:
-        """Add a policy to the last level."""
+        """Add a policy to the last level, below `parents`, and return its node."""
         node = _Node(policy, [policy], set(parents))
         for parent in parents:
             parent.children.add(node)
@@ -67,7 +67,10 @@ class _Graph:
                 self.remove(level, policy)
 
     def add_level(self, policies: Sequence[Oid], *, allows_any: bool) -> None:
-        """Add the policies of the next certificate; `allows_any` if any policy counts in it."""
+        """Add a level with those policies of the next certificate that the level above expects, and
+        take out the policies above it from which none follows; `allows_any` if any policy counts in
+        it.
+        """
         above = self.last
         by_expected: dict[Oid, list[_Node]] = {}
         for node in above.values():
