@@ -113,8 +113,8 @@ class Session:
         self._engine.check_data()
 
     def answer(self, line: str) -> str:
-        """Return the text to print for one line: a command, a rule to define or a query; "" for a
-        blank line.
+        """Execute one line, a command, a rule to define or a query, and return the text to print;
+        "" for a blank line.
 
         Errors are returned as text and not raised.
         """

@@ -68,7 +68,7 @@ class _Tree:
 
     def attempt(self, attempt: Attempt, depth: int) -> dict[str, Any]:
         """Return the node of an evaluated rule: its name, its answer, the operands of a function,
-        and its definitions, down to `DEPTH`.
+        and its definitions, down to `DEPTH` and until `left` is 0. Sets the states of their rows.
         """
         node: dict[str, Any] = {"rule": attempt.name.removeprefix("data.")}
         if not isinstance(attempt.answer, Undefined):

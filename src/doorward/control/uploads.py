@@ -244,7 +244,8 @@ class Uploads:
         return True
 
     def send(self) -> bool:
-        """Send all events that wait, now; return True if no chunk failed. Waits for the chunks that
+        """Send all events that wait, and what closed outboxes of the folder have left, now,
+        together with the other threads; return True if no chunk failed. Waits for the chunks that
         other threads send. The outcome is passed to `on_status`.
         """
         with self._encoding:

@@ -252,7 +252,9 @@ class Plugin:
         return response
 
     def _reply(self, call: _Call, *, may_wait: bool) -> Response:
-        """Return the answer to a call; WaitError if it has to wait and `may_wait` is False."""
+        """Decide a call, as `_decide`, and return the answer; WaitError if it has to wait and
+        `may_wait` is False.
+        """
         return Response(200, to_reply(self._decide(call, may_wait=may_wait)))
 
     def judge(

@@ -229,7 +229,7 @@ class _Reader:
         return rest == self.line_end
 
     def _part(self) -> Part | None:
-        """Return the part at this position, with quoted-printable content decoded.
+        """Read and return the part at this position, with quoted-printable content decoded.
 
         None at the end of the body. Raise RequestParseError if the part is malformed or cut off.
         """
@@ -243,7 +243,8 @@ class _Reader:
         return Part(headers, content)
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers of a part, the first value of each name; moves behind the blank line.
+        """Read and return the headers of a part, the first value of each name; moves behind the
+        blank line.
 
         Raise RequestParseError if a line is malformed, too long or missing, or if there are
         `MAX_PART_HEADERS` lines without a blank one.

@@ -153,7 +153,9 @@ class _Writer:
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
-        """Return a predicate as SQL; FilterError for what the dialect cannot decide exactly."""
+        """Return a predicate as SQL, and append its values to `parameters` in the order of their
+        placeholders; FilterError for what the dialect cannot decide exactly.
+        """
         match predicate:
             case Compare(field, operator, value, kind):
                 if field.function and operator == "eq":  # which no index has
@@ -322,7 +324,8 @@ class _Writer:
         return self._dialect.exact.format(text)
 
     def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
-        """Return the SQL comparison of a column with a known value, exact for its kind.
+        """Return the SQL comparison of a column with a known value, exact for its kind; the value
+        becomes one or several parameters.
 
         Raise FilterError if the dialect cannot compare the value exactly.
         """
@@ -364,7 +367,9 @@ class _Writer:
         return f"{left} {sign[0]} {right()} OR ({left} = {right()} AND {decimal} {sign} {exact()})"
 
     def _equal(self, name: str, value: StoredValue) -> str:
-        """Return the SQL test that a text equals a value exactly, trailing spaces included."""
+        """Return the SQL test that a text equals a value exactly, trailing spaces included; the
+        value becomes one or two parameters.
+        """
         same = f"{self._exact(name)} = {self._known_text(value)}"
         if self._dialect.ignores_last_spaces:
             # With the letter both are NVARCHAR: the same text has half the bytes as VARCHAR.
@@ -401,7 +406,9 @@ class _Writer:
         return holds
 
     def _in(self, name: str, values: Sequence[Anything], kind: str, *, negated: bool) -> str:
-        """Return the SQL test that a column is, or with `negated` is not, one of known values."""
+        """Return the SQL test that a column is, or with `negated` is not, one of known values,
+        which become parameters.
+        """
         if kind == "text":
             operator = "ne" if negated else "eq"
             tests = [f"({self._compare(name, operator, value, kind)})" for value in values]

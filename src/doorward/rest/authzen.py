@@ -158,11 +158,11 @@ class _Asker:
     def answer_all(
         self, evaluations: list[Value], defaults: dict[Key, Value], ending: bool | None
     ) -> Response:
-        """Decide the evaluations of a batch in order, log each with the id of the batch, and return
-        the response. To be called once.
+        """Decide the evaluations of a batch in order, log each decision with the id of the batch,
+        and return the response. To be called once.
 
         `defaults` has members that an item may lack. The batch ends with the first decision that
-        equals `ending` (None: never). Items past the time limit are denied.
+        equals `ending` (None: never). Items past the time limit are denied without a decision.
         """
         self._batch_id = new_decision_id()
         # The body's memory is shared by its items; each event would count it in full.

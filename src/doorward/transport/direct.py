@@ -233,7 +233,9 @@ class DirectTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
-        """Return the number of bytes sent: 0 if it would block, or if the connection is lost."""
+        """Send what the socket takes and return the number of bytes: 0 if it would block, or if the
+        connection is lost, which is then reported (`_lose`).
+        """
         try:
             return self._end.send(data)
         except BlockingIOError:

@@ -297,7 +297,7 @@ class LoopServer:
         await self._loop.shutdown_asyncgens()
 
     async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer | DirectListener:
-        """Return the listener of an endpoint: ours if it `is_direct`, else asyncio's."""
+        """Listen at an endpoint and return the listener: ours if it `is_direct`, else asyncio's."""
         if endpoint.is_direct:
             return DirectListener(self._loop, endpoint.socket, lambda: self._accept(endpoint))
         options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}

@@ -136,7 +136,7 @@ class Frames:
         return Frame(kind, flags, stream & 0x7FFFFFFF, await self._exactly(size))
 
     async def _exactly(self, size: int) -> bytes:
-        """Return the next `size` bytes of the connection; CutError if it ends before."""
+        """Read and return the next `size` bytes of the connection; CutError if it ends before."""
         pieces = []
         while size:
             piece = await self._wire.take(size)

@@ -372,7 +372,7 @@ class Pins:
     def _pin_source(
         self, resolved: Mapping[str, str], request: PinnedRequest | None, source: str
     ) -> str:
-        """Return the pin of a source by the path to which it led when it was judged; PinError if it
+        """Pin the path to which a source led when it was judged, and return the pin; PinError if it
         was not judged, or the pin cannot be made.
         """
         path = resolved.get(source)

@@ -274,8 +274,8 @@ class Body:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def all(self, most: int, reserve: Callable[[int], object] = bool) -> bytes:
-        """Return the complete body. `reserve` is called with each piece's size before the next is
-        read; its errors pass through.
+        """Read the body to its end and return it. `reserve` is called with each piece's size before
+        the next is read; its errors pass through.
 
         Raise TooLargeError if the body has more than `most` bytes, and CutError if it is cut or
         malformed, or comes in too many tiny chunks.

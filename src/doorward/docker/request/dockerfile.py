@@ -237,7 +237,8 @@ class _Reader:
         self._line = 0
 
     def read(self, text: str) -> Dockerfile:
-        """Return the images, URLs, entitlements, instructions and frontend of a Dockerfile.
+        """Return the images, URLs, entitlements, instructions and frontend of a Dockerfile. A
+        reader reads one file only.
 
         Raise DockerfileError for anything that cannot be judged: unknown instructions, constructs
         that builders read differently, build arguments `BUILDKIT_…`, and a file without a stage.

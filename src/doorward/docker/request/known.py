@@ -57,8 +57,8 @@ class KnownCalls:
         return sha256(call).digest()
 
     def find(self, key: bytes) -> dict[str, Any] | None:
-        """Return the cached input of a call, None if there is none; the caller must not change
-        it.
+        """Return the cached input of a call, None if there is none; the caller must not change it.
+        An input of the older generation moves to the newer one.
         """
         known = self._now.get(key)
         if known is None and (known := self._before.get(key)) is not None:

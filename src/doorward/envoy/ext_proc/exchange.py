@@ -351,14 +351,14 @@ class ResponseExchange:
         return {**self._input, "response": response}
 
     def _on_body(self, message: Message) -> bytes:
-        """Return the answer to a whole response body."""
+        """Decide on a whole response body, and return the answer."""
         # A body that trailers follow does not end its stream. It is whole all the same: the filter
         # said at the beginning that it sends bodies whole, and another piece would not be answered.
         return self._answer_guarded("parsed", message.body, len(message.body))
 
     def _on_unread_body(self) -> bytes:
-        """Return the denial (403) of a response whose body came although the policy let it pass
-        unread.
+        """Return, log and count as failed the denial (403) of a response whose body came although
+        the policy let it pass unread.
 
         That happens if the filter does not accept `mode_override`.
         """
@@ -372,7 +372,8 @@ class ResponseExchange:
         return self._fail(decision, self._input, why, started, "unread", 0)
 
     def _answer_guarded(self, state: State, body: bytes | None, size: int) -> bytes:
-        """Return the answer to a response; any exception of the decision becomes a denial (403).
+        """Decide on a response and return the answer; any exception of the decision becomes a
+        denial (403).
 
         The fault is logged with an id. `body` None means that no body will be read; `size` is the
         body's size in bytes.

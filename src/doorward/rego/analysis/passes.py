@@ -261,7 +261,9 @@ def check_calls(program: Program) -> list[Diagnostic]:
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
-    """Put bodies in safe order and rebuild the tree of rules from them; report unsafe variables."""
+    """Put bodies in safe order and rebuild the tree of rules from them; or report unsafe variables,
+    and change nothing.
+    """
     ordered, errors = order_modules(program.new, program.callees, program.shapes)
     if not errors:
         program.modules = program.with_known(ordered)
@@ -384,9 +386,9 @@ def modules_in_order(modules: Iterable[Module]) -> list[Module]:
 
 
 def _check_again(program: Program, before: Program) -> Program | None:
-    """Check `program` with the results of `before`, and return it. Return None if everything must
-    be checked again: no module is unchanged, there is an error, a module is nested too deeply, or
-    an earlier function is missing or has another arity.
+    """Check `program` with the results of `before`, and return it. Return None, with `program`
+    partly checked, if everything must be checked again: no module is unchanged, there is an error,
+    a module is nested too deeply, or an earlier function is missing or has another arity.
     """
     program.reuse(before)
     if not program.known:

@@ -297,7 +297,9 @@ class Resolver:
     # Bodies
 
     def body(self, body: Body, scope: Scope, *, close: bool = True) -> Body:
-        """Return a body with names resolved; with `close` its unused variables are reported."""
+        """Return a body with names resolved; its declarations and uses are recorded in `scope`.
+        With `close` its unused variables are reported.
+        """
         scope.expect(body)
         resolved = []
         for expr in body:

@@ -91,7 +91,9 @@ class _Reader:
         return "".join(parts)
 
     def addresses(self, *, in_group: bool) -> int:
-        """Read an address, or outside of a group a group; return how many addresses it has."""
+        """Read an address, or outside of a group a group; return how many addresses it has.
+        _NoAddressError if there is none.
+        """
         self.skip_blanks()
         if not self.next:
             raise _NoAddressError
@@ -177,7 +179,9 @@ class _Reader:
             count += 1
 
     def quoted(self) -> str:
-        """Read a quoted text and return it without its quotes and escapes."""
+        """Read a quoted text, the position being at its quote, and return it without its quotes and
+        escapes. _NoAddressError if it is not closed or has an invisible character.
+        """
         parts: list[str] = []
         self.at += 1
         while True:
@@ -195,7 +199,9 @@ class _Reader:
             parts.append(character)
 
     def atom(self) -> str:
-        """Read a word of letters, digits, dots and most signs."""
+        """Read and return a word of letters, digits, dots and most signs; _NoAddressError if there
+        is none.
+        """
         start = self.at
         while self.next and _is_atom(self.next):
             self.at += 1

@@ -331,7 +331,7 @@ class _Stages:
     def _close(self, expr: nodes.Expr, bodies: Sequence[Body], *, holds: bool) -> list[Expr]:
         """Return one expression that is true if any of `bodies` holds, or with `holds` False if
         none does. Each body becomes a comprehension that is compared with an empty array, so its
-        variables stay local.
+        variables stay local. Counts in `closures`.
         """
         self.closures += 1
         # Each body becomes `[true | body]`, which is [] if it does not hold.
@@ -358,7 +358,7 @@ class _Stages:
         return Expr((value, Ref((*inside, operand))), EQUALITY)
 
     def _every(self, term: nodes.Every) -> Expr:
-        """Lower an `every`; a missing key gets a new variable."""
+        """Lower an `every`, which counts in `closures`; a missing key gets a new variable."""
         self.closures += 1
         domain = self.term(term.domain)
         key = self.locals.fresh() if term.key is None else self.term(term.key)
@@ -369,8 +369,8 @@ class _Stages:
         return tuple([self._with(item) for item in expr.withs]) if expr.withs else ()
 
     def _with(self, item: nodes.With) -> With:
-        """Lower a `with`. A value that is the name of a built-in becomes a reference of that one
-        variable.
+        """Lower a `with`, which counts in `replacements`. A value that is the name of a built-in
+        becomes a reference of that one variable.
         """
         self.replacements += 1
         target = item.target
@@ -404,7 +404,7 @@ class _Stages:
 
     def term(self, term: nodes.Term) -> Term:
         """Lower a term. The items of sets and objects are sorted as OPA does; `input` and `data`
-        become references without operands.
+        become references without operands. Comprehensions count in `closures`.
         """
         if type(term) is nodes.Scalar:
             return Constant(term.value)
@@ -438,7 +438,8 @@ class _Stages:
 
     def _part(self, part: str | nodes.Expr) -> Term:
         """Lower one part of a template string: text and scalars become constants, an expression
-        becomes a set comprehension, which is empty if the expression is undefined.
+        becomes a set comprehension, which is empty if the expression is undefined, and counts in
+        `closures`.
         """
         if isinstance(part, str):
             return Constant(part)

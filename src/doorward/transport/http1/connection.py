@@ -524,7 +524,7 @@ class HttpConnection(asyncio.Protocol):
         self._update_reading()
 
     def _begin_call(self, request: Request) -> AsgiCall:
-        """Start the ASGI application on a request and return its call."""
+        """Start the ASGI application on a request; store its call as `_call` and return it."""
         call = self._call = AsgiCall(self, request)
         if request.body:
             call.feed(request.body)

@@ -64,7 +64,9 @@ class Conflicts:
         """The fragments that were compared with the fields of the present set."""
 
     def within(self, selections: list[Node]) -> list[Conflict]:
-        """The conflicts in one set of selections, with what it spreads."""
+        """The conflicts in one set of selections, with what it spreads; LimitError after
+        `MAX_STEPS` steps of the validation.
+        """
         conflicts: list[Conflict] = []
         if not selections:
             return conflicts

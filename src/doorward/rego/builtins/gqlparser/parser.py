@@ -151,7 +151,9 @@ class _Parser:
         return self.expect(NAME).value
 
     def many(self, start: str, end: str, read: Callable[[], Any]) -> list[Any]:
-        """Return the nodes between two signs; [] where the first one is not there."""
+        """Read and return the nodes between two signs; [], and nothing read, where the first one is
+        not there.
+        """
         items: list[Any] = []
         if self.skip(start):
             while self.following.kind != end:
@@ -160,8 +162,8 @@ class _Parser:
         return items
 
     def some(self, start: str, end: str, read: Callable[[], Any]) -> tuple[list[Any], Node | None]:
-        """Return the nodes between two signs, at least one, and the comments before the second
-        sign; [] where the first one is not there.
+        """Read and return the nodes between two signs, at least one, and the comments before the
+        second sign; [], and nothing read, where the first one is not there.
         """
         items: list[Any] = []
         if not self.skip(start):
@@ -362,15 +364,15 @@ class _Parser:
         return document
 
     def description(self) -> dict[str, Any]:
-        """The description before a definition, and the comments before that."""
+        """Read the description before a definition; return it, and the comments before that."""
         if self.following.kind not in (STRING, BLOCK):
             return {"Description": "", "BeforeDescriptionComment": None}
         comment = self.comment
         return {"Description": self.advance().value, "BeforeDescriptionComment": comment}
 
     def named_part(self, struct: str) -> Node:
-        """A new node for a part with a name and, before it, a description; the comments before an
-        empty one are lost.
+        """Read a name and, before it, a description, and return a new node with them; the comments
+        before an empty description are lost.
         """
         heading = self.description()
         fields = heading if heading["Description"] else {}
@@ -399,8 +401,9 @@ class _Parser:
         return self.type_definition(kind, AfterDescriptionComment=comment, **heading)
 
     def type_definition(self, kind: str, *, extends: bool = False, **fields: Any) -> Node:
-        """The definition or extension of a type behind its keyword. An extension of an interface
-        has no interfaces, and the directives of that of an input object may have variables.
+        """Read the definition or extension of a type behind its keyword. An extension of an
+        interface has no interfaces, and the directives of that of an input object may have
+        variables.
         """
         node = new("Definition", self.position, Kind=_KINDS[kind], **fields)
         node["Name"] = self.name()
@@ -449,7 +452,7 @@ class _Parser:
         return self.input_value("FieldDefinition")
 
     def input_value(self, struct: str) -> Node:
-        """An argument or the field of an input object."""
+        """Read an argument or the field of an input object."""
         node = self.named_part(struct)
         self.expect(":")
         node["Type"] = self.type()

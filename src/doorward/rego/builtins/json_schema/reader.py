@@ -310,8 +310,8 @@ def _type(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _properties(part: _Part, keyword: str, value: Any) -> None:
-    """Read `properties`: the value of each of these names, if present, must match its schema.
-    BuiltinError if it is not an object of schemas.
+    """Read `properties`: the value of each of these names, if present, must match its schema. The
+    names are stored in `part.names`. BuiltinError if it is not an object of schemas.
     """
     if not isinstance(value, dict):
         raise BuiltinError("Properties must be of type object")
@@ -378,8 +378,8 @@ def _dependencies(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _items(part: _Part, keyword: str, value: Any) -> None:
-    """Read `items`: one schema for every item, or a list of schemas by position. BuiltinError for
-    other values.
+    """Read `items`: one schema for every item, or a list of schemas by position, which is stored in
+    `part.items`. BuiltinError for other values.
     """
     if isinstance(value, list) and all(map(_is_schema, value)):
         part.items = [part.read(item) for item in value]

@@ -85,21 +85,21 @@ class Reader:
         return element
 
     def element(self, tag: int, fault: str) -> Element:
-        """Return the next element, which must have this tag."""
+        """Read and return the next element, which must have this tag."""
         if not self.peek(tag):
             raise ValueError(fault)
         return self.any(fault)
 
     def optional(self, tag: int, fault: str) -> Element | None:
-        """Return the next element if it has this tag; None otherwise."""
+        """Read and return the next element if it has this tag; else return None."""
         return self.any(fault) if self.peek(tag) else None
 
     def inside(self, tag: int, fault: str) -> Reader:
-        """Return a reader of the content of the next element, which must have this tag."""
+        """Read the next element, which must have this tag; return a reader of its content."""
         return Reader(self.element(tag, fault).content)
 
     def integer(self, fault: str, tag: int = INTEGER) -> int:
-        """Return the next integer, which must be written with as few bytes as possible."""
+        """Read and return the next integer, which must be written with as few bytes as possible."""
         content = self.element(tag, fault).content
         padded = len(content) > 1 and content[0] in (0, 0xFF)
         if not content or (padded and (content[0] ^ content[1]) < 0x80):
@@ -107,22 +107,22 @@ class Reader:
         return int.from_bytes(content, "big", signed=True)
 
     def small_integer(self, fault: str, tag: int = INTEGER) -> int:
-        """Return the next integer, which must be minimal and have at most 64 bits."""
+        """Read and return the next integer, which must be minimal and have at most 64 bits."""
         number = self.integer(fault, tag)
         if not -(1 << 63) <= number < 1 << 63:
             raise ValueError(fault)
         return number
 
     def boolean(self, fault: str) -> bool:
-        """Return the next boolean, which must be 0x00 or 0xFF."""
+        """Read and return the next boolean, which must be 0x00 or 0xFF."""
         content = self.element(BOOLEAN, fault).content
         if content not in (b"\x00", b"\xff"):
             raise ValueError(fault)
         return content == b"\xff"
 
     def bits(self, fault: str) -> tuple[bytes, int]:
-        """Return the bytes of the next bit string, and how many bits of the last one are unused;
-        these must be 0.
+        """Read the next bit string; return its bytes, and how many bits of the last one are unused,
+        which must be 0.
         """
         content = self.element(BIT_STRING, fault).content
         if not content:
@@ -133,14 +133,16 @@ class Reader:
         return octets, unused
 
     def oid(self, fault: str) -> Oid:
-        """Return the numbers of the next object identifier, each minimal and of at most 31 bits."""
+        """Read the next object identifier and return its numbers, each minimal and of at most 31
+        bits.
+        """
         numbers = oid_numbers(self.element(OBJECT_IDENTIFIER, fault).content, OID_BITS)
         if numbers is None:
             raise ValueError(fault)
         return numbers
 
     def time(self, fault: str) -> datetime:
-        """Return the next time, in its own zone: UTCTime, with seconds or without, or
+        """Read and return the next time, in its own zone: UTCTime, with seconds or without, or
         GeneralizedTime. It must be written as it would be again.
         """
         tag = UTC_TIME if self.peek(UTC_TIME) else GENERALIZED_TIME
