@@ -13,8 +13,8 @@ LARGEST: Final = 10**18
 
 
 def parse_digits(text: str) -> int | None:
-    """Return the number that a text of ASCII digits stands for, at most `LARGEST`; None for other
-    texts.
+    """Return the number that a text of ASCII digits stands for, `LARGEST` for a larger one; None
+    for any other text, such as "".
     """
     if not (text.isascii() and text.isdecimal()):
         return None

@@ -117,8 +117,8 @@ class _Bounded:
 def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
     """Yield the files of a tar archive, then read it to its end, which checks the checksum: only
     after the last file is it known that the archive is complete. Raise `ArchiveError` for members
-    that a bundle must not contain, for too many members (folders count), and for a file above its
-    limit.
+    that a bundle must not contain, for two of one name, for too many members (folders count), and
+    for a file above its limit.
     """
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
@@ -152,7 +152,9 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, stream: _Bounded) -> bytes:
-    """Read the bytes of a member; raise EOFError if the archive ends before they do."""
+    """Read the bytes of a member; raise EOFError if the archive ends before they do, ArchiveError
+    beyond its limit.
+    """
     stream.allow(member.size + HEADER_BYTES)
     file = archive.extractfile(member)
     content = file.read() if file is not None else b""

@@ -296,8 +296,8 @@ def _rows(rule: Rule, module: Module) -> Iterator[int]:
 
 
 def _file_of(module: Module, used: Counter[str]) -> str:
-    """Return a new file name for a module: its package's path, or `package` and a number if the
-    path is not safe in a file name, with a number from the second one on. Counts the name in
+    """Return a new file name for a module: its package's path, or `package` and a number if that
+    has other characters than `_SAFE`; with a number from the second one on. Counts the name in
     `used`.
     """
     path = module.package.path

@@ -107,7 +107,7 @@ class BenchServer:
 
     def __enter__(self) -> BenchServer:
         """Start the server and block until it answers; stop it and raise LoadError, with its
-        output, if it does not within `STARTING` seconds.
+        output, if it ends or does not answer within `STARTING` seconds.
         """
         command = [
             sys.executable,

@@ -44,7 +44,7 @@ def _document(path: str) -> Any:
     """Return the capabilities of a known version of OPA, such as v0.61.0, else those in the file
     `path`.
 
-    Raise OSError or ValueError if the file cannot be read.
+    Raise OSError or ValueError if the file cannot be read, exceeds `MAX_FILE` bytes or is not JSON.
     """
     if path.startswith("v"):
         from doorward.cli.opa_versions import capabilities_of  # every command has the option

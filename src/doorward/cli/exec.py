@@ -178,9 +178,9 @@ class _Log:
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
-    """Yield each input as a pair of file name and value, or LoadError if it is malformed or cannot
-    be read; with `reads_stdin` the one on standard input is first. Raise _ExecError for a path that
-    does not exist, a folder that cannot be read, or an empty standard input.
+    """Yield each input as a pair of file name and value, or LoadError if it is malformed, too large
+    or cannot be read; with `reads_stdin` the one on standard input is first. Raise _ExecError for a
+    path that does not exist, a folder that cannot be read, or an empty standard input.
     """
     if reads_stdin:
         content = sys.stdin.buffer.read(_MAX_BYTES + 1)
@@ -224,8 +224,9 @@ def _read(file: str) -> Value | LoadError:
 
 
 def _document(name: str, content: bytes) -> Value | LoadError:
-    """Return the parsed input file. A LoadError is returned and not raised, so that one malformed
-    input does not keep the command from deciding the others.
+    """Return the parsed input file. A LoadError, for malformed content or more than `_MAX_BYTES`,
+    is returned and not raised, so that one malformed input does not keep the command from deciding
+    the others.
     """
     if len(content) > _MAX_BYTES:
         return LoadError([f"{name}: larger than {_MAX_BYTES} bytes"])

@@ -24,8 +24,8 @@ def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None)
     """Return the input: a document, or with `request` (`envoy` or `docker`) that of a captured
     request. Of several paths the last counts.
 
-    UNDEFINED without --input and standard input. Raise LoadError if it cannot be read, UsageError
-    for contradicting options.
+    UNDEFINED without --input and standard input. Raise LoadError if it cannot be read or exceeds
+    `MAX_INPUT` bytes, UsageError for contradicting options and for `request` without an input.
     """
     if stdin and paths:
         raise click.UsageError("specify --stdin-input or --input but not both")

@@ -270,8 +270,8 @@ class Session:
         return rule if defines else None
 
     def _prepare(self, engine: Engine, text: str) -> Query:
-        """Compile a query in the session's package and with its imports. CompileError or ParseError
-        if it is invalid.
+        """Compile a query in the session's package and with its imports; its evaluations end after
+        `DEADLINE` seconds. CompileError or ParseError if it is invalid.
         """
         return engine.prepare(
             text, package=self.package, imports=self._own.imports, deadline=DEADLINE
@@ -333,8 +333,8 @@ class Session:
         """Set the input to the document of a JSON or YAML file and return a message; without a path
         return the input, as text.
 
-        Raise LoadError if the file cannot be read or parsed, RegoError if the input cannot be
-        shown.
+        Raise LoadError if the file cannot be read or parsed or exceeds `MAX_INPUT` bytes, RegoError
+        if the input cannot be shown.
         """
         if not path:
             return self._evaluate("input")
@@ -379,8 +379,8 @@ def interact(
     history: str = "",
 ) -> int:
     """Answer lines from standard input until it ends or the user types `exit`. Return the exit code
-    0. `history` is the file that stores the lines typed at a terminal. Raise RegoError if the
-    policies do not compile.
+    0. `history` is the file that stores the last `HISTORY` lines typed at a terminal. Raise
+    RegoError if the policies do not compile.
     """
     session = Session(loaded, v0=v0, registry=registry, style=style)
     terminal = sys.stdin.isatty()
@@ -418,9 +418,10 @@ class _Completer:
 
 def _answer_lines(session: Session, *, is_terminal: bool) -> int:
     """Read lines and print their answers until the input ends or a line is `exit` or `quit`; return
-    the exit code 0. A statement that is still open continues on the next line, and an empty line
-    ends it. On a terminal, Ctrl-C at the prompt drops what was typed, and during an evaluation it
-    ends that evaluation; elsewhere it raises KeyboardInterrupt.
+    the exit code 0. A statement that is still open continues on the next line, until it is
+    complete, an empty line ends it, or it has `MAX_TEXT` characters. On a terminal, Ctrl-C at the
+    prompt drops what was typed, and during an evaluation it ends that evaluation; elsewhere it
+    raises KeyboardInterrupt.
     """
     pending = ""
     while True:

@@ -100,7 +100,8 @@ def command(
 def read_key(key_or_file: str) -> str:
     """Return the key: the content of the file if `key_or_file` names one, else the text itself.
 
-    Raise LoadError if the file cannot be read.
+    Raise LoadError if the file cannot be read or exceeds `_MAX_BYTES`. Bytes that are not UTF-8 are
+    replaced.
     """
     if not os.path.isfile(key_or_file):
         return key_or_file
@@ -110,7 +111,8 @@ def read_key(key_or_file: str) -> str:
 def read_claims(path: str | None) -> Mapping[str, Any]:
     """Return the claims in a JSON file, sorted by name; {} without a path.
 
-    Raise LoadError or JSONError if the file cannot be read or is not an object.
+    Raise LoadError or JSONError if the file cannot be read, exceeds `_MAX_BYTES` or is not an
+    object.
     """
     if path is None:
         return {}

@@ -338,9 +338,9 @@ class Console:
         return json_response({"error": "this decision is no longer kept"}, 404)
 
     async def _search(self, fields: dict[str, str]) -> Response:
-        """Return one page of the kept decisions that match a filter. Of the query's parameters, in
-        `fields`, `before`, `limit` and `group` are about the page and are removed, all others are
-        the filter; 400 for an invalid one.
+        """Return one page of at most `MOST` kept decisions that match a filter, of the processes
+        that answer in time. Of the query's parameters, in `fields`, `before`, `limit` and `group`
+        are about the page and are removed, all others are the filter; 400 for an invalid one.
         """
         try:
             before = _cursor(fields.pop("before", ""))
@@ -360,7 +360,8 @@ class Console:
 
     async def _change(self, request: Request, decision_id: str) -> Response:
         """Return the smallest change of a decision's input with which it would be true. 404 if the
-        decision is no longer kept. One at a time: others wait.
+        decision is no longer kept, or the worker that has it does not answer within `EXPLAINING`
+        seconds. One at a time: others wait.
         """
         await self._body(request)
         question = {"about": "change", "id": decision_id}
@@ -425,8 +426,8 @@ class Console:
         return self.check is not None and method in ("GET", "HEAD") and is_view
 
     def login_page(self, request: Request) -> str:
-        """Return the address of the login page, with the requested page as `next`; a very long one
-        is dropped.
+        """Return the address of the login page, with the requested page as `next`; the first page,
+        and one of more than `LONGEST_ADDRESS` characters, are dropped.
         """
         wanted, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
         wanted += f"?{query}" if query else ""
@@ -436,8 +437,9 @@ class Console:
 
     async def token(self, request: Request) -> str:
         """Return the token of the request's session, also of one that another worker began; ""
-        without a valid session. A request that changes something must come from a page of this
-        server (`Origin`), or it has no session.
+        without a valid session, or if that worker does not answer within `WITHIN` seconds. A
+        request that changes something must come from a page of this server (`Origin`), or it has no
+        session.
         """
         name = request.cookies.get(COOKIE, "")
         if self.check is None or not name or len(name) > _COOKIE:
@@ -620,10 +622,10 @@ class Console:
     async def _events(
         self, after: list[int], docker: int, filter: Filter, limit: int
     ) -> AsyncIterator[bytes]:
-        """Yield a message every `ROUND` seconds, with what is new in every process, for `STREAM`
-        seconds or until `close`. `after` has the number of the last decision that the page has of
-        each process, and is updated; `docker` is that of the Docker plugin. Each message's id has
-        the new numbers. `limit` is the most decisions of one message.
+        """Yield a message every `ROUND` seconds, with the newest decisions of the processes that
+        answered in time, for `STREAM` seconds or until `close`. `after` has the number of the last
+        decision that the page has of each process, and is updated; `docker` is that of the Docker
+        plugin. Each message's id has the new numbers. `limit` is the most decisions of one message.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM

@@ -33,8 +33,8 @@ class AuditTail:
     """
 
     def __init__(self, path: str, *, start: int = 0) -> None:
-        """Begin to read the audit log at `path`; `start` is the number before that of the first
-        line, as of a `Ring`.
+        """Keep the last `LINES` lines of the audit log at `path`, which is not read yet; `start` is
+        the number before that of the first line, as of a `Ring`.
         """
         self._path = path
         self._place: tuple[int, int] | None = None
@@ -101,8 +101,8 @@ class AuditTail:
 
 
 def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one row of the list of decisions, in the form of `rows.row_of`; its number is
-    negative.
+    """Return one row of the list of decisions, in the form of `rows.row_of`, with texts cut to
+    `LONGEST` characters; its number is negative.
     """
     latency = line.get("latency_ms")
     request = f"{_text(line, 'action')} {_text(line, 'target')}".strip()

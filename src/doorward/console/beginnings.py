@@ -23,9 +23,9 @@ _FIRST: Final = ("allow", "allowed", "authz", "deny", "response", "main", "resul
 
 
 def begin(files: Mapping[str, str], request: Request) -> dict[str, Any]:
-    """Return `query` and `input` for the `file` of a request. The input is {} if none is found
-    within `SECONDS`; the query is "" if the files do not compile. PlaygroundError for an invalid
-    request.
+    """Return a `query` for a rule in the `file` of a request, and an `input` for which it is true.
+    The input is {} if none is found within `SECONDS`; the query is "" if the files do not compile.
+    PlaygroundError for an invalid request.
     """
     name = file_of(files, request)
     try:

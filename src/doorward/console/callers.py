@@ -67,8 +67,9 @@ def _name(value: Any) -> str:
 
 
 def _roles(value: Any) -> str:
-    """Return the roles in a user's value or in its `properties` or `claims`, joined by commas; ""
-    if there are none.
+    """Return the first `MOST_ROLES` roles in a user's value, otherwise in its `properties`,
+    otherwise in its `claims`, joined by commas and cut to `LONGEST` characters; "" if there are
+    none.
     """
     if not isinstance(value, dict):
         return ""
@@ -103,7 +104,8 @@ def _text(value: str) -> str:
 
 def _decode_value(value: str) -> str:
     """Return the plain ASCII name that a base64url value encodes; "" if it encodes none, and for
-    digits and words in lower case, which are base64 only by chance.
+    fewer than 4 or more than `LONGEST` characters, digits and words in lower case, which are base64
+    only by chance.
     """
     if (
         # Numbers and plain words are base64 as well, by chance.
@@ -129,7 +131,7 @@ def _claims(
     input: Mapping[Any, Any], environment: Environment | None
 ) -> tuple[Mapping[Any, Any], bool]:
     """Return the claims of the token in a request's Authorization header, and True if the policy
-    verified it; {} and False without a token.
+    verified it; {} and False without a token, or if the header is longer than `_TOKEN`.
     """
     http = _get(_get(_get(input, "attributes"), "request"), "http")
     headers = _get(http, "headers") or input.get("headers")

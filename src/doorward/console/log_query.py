@@ -129,8 +129,8 @@ class Question:
 
 
 def log_files(options: DecisionLogs) -> list[str]:
-    """Return the files of a decision log that exist, the newest first; [] if no file or spool is
-    configured. OSError if the spool cannot be read.
+    """Return the files of a decision log that exist, of a spool at most `FILES`, the newest first;
+    [] if no file or spool is configured. OSError if the spool cannot be read.
     """
     if options.file is not None:
         path = options.file.path
@@ -171,8 +171,8 @@ class Search:
 
     def newest(self, question: Question) -> dict[str, Any]:
         """Return summaries of the newest decisions that match (`decisions`, at most `MOST`), `more`
-        if there may be others, and the number of files that were not read (`unread`). LogQueryError
-        if the log cannot be read.
+        if there may be others, and the number of files that were not read (`unread`). Only the
+        first `WORDS` words of the question's text count. LogQueryError if the log cannot be read.
         """
         fields = [question.path.lower(), question.verdict, question.since, question.until]
         words = question.text.lower().split()[:WORDS]
@@ -265,7 +265,9 @@ def _line(error: Exception) -> str:
 
 
 def _summary(number: int, row: Any) -> dict[str, Any]:
-    """Return one row of the list, in the form of `rows.row_of`, from the columns of `_LIST`."""
+    """Return one row of the list, in the form of `rows.row_of`, from the columns of `_LIST`; long
+    texts are cut.
+    """
     decision_id, time, path, verdict, text, bundles, eval_ns, claims, note = row
     input = _document(text)
     caller = caller_of(input, claims=_payload(_document(claims)))
@@ -287,8 +289,8 @@ def _summary(number: int, row: Any) -> dict[str, Any]:
 
 
 def _note(value: Any) -> dict[str, str]:
-    """Return the console's note in an event, which `rows.note_for_log` wrote; "" for each field
-    that is missing.
+    """Return the console's note in an event, which `rows.note_for_log` wrote, cut to `SHORT`
+    characters each; "" for each field that is missing.
     """
     known = value if isinstance(value, dict) else {}
     names = ("user", "role", "reason", "revision")
@@ -313,7 +315,9 @@ def _document(text: str | None) -> Any:
 
 
 def _revision(bundles: Any) -> str:
-    """The revisions in an event's `bundles`, joined by commas; "" if there are none."""
+    """The revisions in an event's `bundles`, joined by commas and cut to `SHORT` characters; "" if
+    there are none.
+    """
     known = bundles.values() if isinstance(bundles, dict) else ()
     texts = [str(each.get("revision", "")) for each in known if isinstance(each, dict)]
     return ", ".join(texts)[:SHORT]

@@ -68,7 +68,8 @@ def _text(event: dict[str, Any], name: str) -> str | None:
 
 def _verdict(event: dict[str, Any]) -> str:
     """Return the verdict of an event: `error`, `undefined`, `allow`, `deny`, or `value` for a
-    result that is neither a boolean nor an object.
+    result that is neither a boolean nor an object. An object is `deny` if it has members of
+    `_NAMES` and none is true, else `allow`.
     """
     if event.get("error") is not None:
         return "error"

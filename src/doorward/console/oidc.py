@@ -144,8 +144,8 @@ class OidcLogin:
     def finish(self, parameters: Mapping[str, str], cookie: str) -> str:
         """Finish a login with the parameters of the issuer's redirect and the browser's cookie, and
         return the verified ID token. OidcError if they do not belong to a login that this browser
-        began and that is not finished, if the issuer refuses, or if its response or token is not
-        valid. The login ends in any case: it cannot be tried again.
+        began in the last `SECONDS` and that is not finished, if the issuer refuses, or if its
+        response or token is not valid. The login ends in any case: it cannot be tried again.
         """
         with self._lock:
             # Removed before any check: a state works once, whatever comes with it.

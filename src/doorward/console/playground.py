@@ -174,8 +174,8 @@ def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, A
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the first `MAX_FILES` tests in the files; return each outcome with its reason (`tests`),
-    or `errors` if they do not compile.
+    """Run the first `MAX_FILES` tests in the files; each for at most `DEADLINE` / 4 seconds; return
+    each outcome with its reason (`tests`), or `errors` if they do not compile.
     """
     data = value_of(request, "data")
     try:
@@ -201,16 +201,18 @@ def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _reason(suite: Suite, result: Result) -> str:
-    """Return the reason why a test did not pass; "" if it passed or was skipped."""
+    """Return the reason why a test did not pass, cut to `MAX_PRINTED` characters; "" if it passed
+    or was skipped.
+    """
     if result.error is not None:
         return str(result.error)[:MAX_PRINTED]
     return "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)[:MAX_PRINTED]
 
 
 def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Judge the `never_` rules of one file or, with `others`, of all other files: proved, or with
-    an input that makes one true (`properties`). `error` says why some are missing, for example
-    after `PROVING` seconds.
+    """Judge the `never_` rules of one file or, with `others`, of all other files, at most
+    `MAX_FILES`: proved, or with an input that makes one true (`properties`). `error` says why some
+    are missing, for example after `PROVING` seconds.
     """
     file, are_others, data = (
         file_of(files, request),

@@ -70,9 +70,10 @@ def _as_rego(value: Any) -> str:
 
 
 def run_tests(snapshot: Snapshot) -> dict[str, Any]:
-    """Run the first `MOST` tests among the policies in force (`more` is True if there are others)
-    and judge their properties, for `SECONDS` each; they reach neither network nor environment.
-    `error` says why some results are missing.
+    """Run the first `MOST` tests among the policies in force (`more` is True if there are others),
+    each for at most `EACH` seconds, and judge their properties: the tests get `SECONDS` together,
+    and the properties as much. Both reach neither network nor environment. `error` says why some
+    results are missing.
     """
     policies = snapshot.engine.policies
     names = short_names(policies)
@@ -119,7 +120,7 @@ def _properties(suite: Suite, loaded: Loaded, registry: Registry) -> dict[str, A
 
 def _result(suite: Suite, result: Result) -> dict[str, Any]:
     """Return the outcome of a test as JSON: `name`, `file`, `row`, `outcome`, and `why`, the reason
-    if it did not pass.
+    if it did not pass, cut to `LONGEST` characters.
     """
     reason = "" if result.outcome in ("PASS", "SKIPPED") else why(suite, result)
     if result.error is not None:

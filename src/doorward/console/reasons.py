@@ -78,9 +78,9 @@ class Reader:
         self._names: Mapping[str, str] = {}
 
     def read(self, path: str, marks: RecordedMarks | None) -> Noted:
-        """Return the rules that were true in a decision and the conditions that refused it, from
-        its marks; an empty `Noted` if none were recorded. `path` is the decided document, as in
-        `a/b`.
+        """Return the first `RULES` rules that were true in a decision and the first `MOST`
+        conditions that refused it, from its marks; an empty `Noted` if none were recorded. `path`
+        is the decided document, as in `a/b`.
         """
         if marks is None:
             return Noted()
@@ -109,8 +109,8 @@ def short_names(policies: Policies) -> dict[str, str]:
 
 
 def _read(marks: Sequence[Mark], path: str, names: Mapping[str, str]) -> Noted:
-    """Return the rules that were true and, unless the document at `path` itself was, the conditions
-    that refused it.
+    """Return the first `RULES` rules that were true and, unless the document at `path` itself was,
+    the first `MOST` conditions that refused it, cut to `WIDEST` characters.
     """
     answered = dict.fromkeys(each.path for each in marks if not each.failed)
     failed: dict[str, list[Mark]] = {}

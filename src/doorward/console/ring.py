@@ -131,7 +131,9 @@ class Ring:
             self._count(decision, answered.time_ns // 1_000_000_000)
 
     def _begin(self, answered: Answered) -> None:
-        """Record a new version: other policies decide from this decision on."""
+        """Record a new version: other policies decide from this decision on. Their texts are left
+        out if they are longer than `TEXTS`; the last `VERSIONS` are kept.
+        """
         snapshot = answered.snapshot
         self._policies = snapshot.engine.policies
         files = {name: each.span.source.text for name, each in self._policies.modules.items()}

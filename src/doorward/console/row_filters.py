@@ -41,8 +41,8 @@ _ACCEPT: Final = "application/vnd.opa.sql.sqlite+json"
 
 def filter_rows(files: Mapping[str, str], request: Request) -> dict[str, Any]:
     """Return the SQL of a filter (`sql`: `WHERE …`, "" for all rows, null for none) and the rows of
-    each table that it selects (`rows`), or `errors` if the policy cannot become a filter.
-    PlaygroundError for an invalid request.
+    each table that it selects (`rows`, within the limits of `rows_of`), or `errors` if the policy
+    cannot become a filter. PlaygroundError for an invalid request.
     """
     names = text_of(request, "query").removeprefix("data.").split(".")
     data = value_of(request, "data")

@@ -61,7 +61,8 @@ def _row(entry: Entry) -> Row:
 
 def note_for_log(answered: Answered, input: Any, result: Any) -> dict[str, str]:
     """Return the caller, the reason and the revision of a decision for its event in the log,
-    without empty ones. `input` and `result` are what the mask policy leaves of them.
+    without empty ones, cut and with credentials masked. `input` and `result` are what the mask
+    policy leaves of them.
     """
     decision, engine = answered.decision, answered.snapshot.engine
     caller = caller_of(input, engine.environment)

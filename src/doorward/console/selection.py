@@ -130,9 +130,9 @@ def select(
     group: str = "",
 ) -> dict[str, Any]:
     """Return the newest rows before a cursor (`rows`, at most `most`), how many match in all
-    (`total`), how many were examined (`looked`), and counts by `group`. `entries` must be the
-    newest first; `others` are rows of the Docker plugin, in any order. After `SECONDS` the result
-    is not `complete`.
+    (`total`), how many entries were examined (`looked`), and the `GROUPED` largest counts by
+    `group`. `entries` must be the newest first; `others` are rows of the Docker plugin, in any
+    order. After `SECONDS` the result is not `complete`.
     """
     matches = filter.matcher()
     until = time.monotonic() + SECONDS

@@ -97,8 +97,9 @@ def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
 def set_cookie(
     response: Response, request: Request, name: str, *, is_encrypted: bool = False
 ) -> Response:
-    """Set the session's cookie on a response, or remove it if `name` is "", and return the
-    response. `is_encrypted`: the browser uses TLS, although the request does not show it.
+    """Set the session's cookie on a response, for `SECONDS`, or remove it if `name` is "", and
+    return the response. `is_encrypted`: the browser uses TLS, although the request does not show
+    it.
     """
     is_encrypted = is_encrypted or request.headers.get("origin", "").startswith("https:")
     response.set_cookie(

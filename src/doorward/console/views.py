@@ -197,8 +197,8 @@ def _verify_token(snapshot: Snapshot, path: str, input: Any, now_ns: int) -> Non
 
 
 def versions(ring: Ring) -> list[dict[str, Any]]:
-    """Return the versions of policies that decided, the newest first, with milliseconds since the
-    epoch.
+    """Return the last versions of policies that decided (`ring.versions`), the newest first, with
+    milliseconds since the epoch.
     """
     return [
         {"revision": each.revision[:LONGEST], "since_ms": each.since_ms} for each in ring.versions()

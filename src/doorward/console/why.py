@@ -32,8 +32,8 @@ SOURCE: Final = 256 << 10
 
 def document(explanation: Explanation, policies: Policies, names: Mapping[str, str]) -> Any:
     """Return the explanation as JSON: `tree`, `cut` (True if the tree was too large), and
-    `sources`, the texts of the files with the state of each row. `names` are the short names of
-    files.
+    `sources`, the texts of the files, of at most `SOURCE` characters each, with the state of each
+    row. `names` are the short names of files.
     """
     tree = _Tree(explanation, names)
     rules = [tree.attempt(each, 0) for each in explanation.recorder.top]
@@ -117,8 +117,8 @@ class _Tree:
 
     def _step(self, condition: Step, depth: int, state: str) -> dict[str, Any]:
         """Return the node of an evaluated condition: its position and text, its state, how often it
-        was evaluated, its values, and the rules that it read. Sets the state of its rows, counts
-        `left` down by one, and omits rules once that is 0.
+        was evaluated, its values, cut to `WIDEST` characters, and the rules that it read. Sets the
+        state of its rows, counts `left` down by one, and omits rules once that is 0.
         """
         self.left -= 1
         self._color(condition.expr.span, state)

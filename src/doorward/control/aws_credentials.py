@@ -241,7 +241,7 @@ def _fetch_metadata_keys(source: AwsSource, fetch: Fetch) -> _Keys:
 
 def _of_machine(response: httpx.Response, region: str) -> _Keys:
     """Return the keys in a response of the metadata service, and the seconds for which they are
-    cached; CredentialsError if it has none.
+    cached, always `_DEFAULT_SECONDS`; CredentialsError if it has none.
     """
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
@@ -310,8 +310,8 @@ def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> htt
 
 
 def _of_sts(response: httpx.Response, region: str) -> _Keys:
-    """Return the keys in a response of STS, and the seconds for which they are cached;
-    CredentialsError if it has none.
+    """Return the keys in a response of STS, and the seconds for which they are cached, always
+    `_DEFAULT_SECONDS`; CredentialsError if it has none.
     """
     if response.status_code != 200:
         raise CredentialsError(f"STS HTTP request returned {response.status_code}")

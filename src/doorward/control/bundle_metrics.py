@@ -56,7 +56,8 @@ class BundleMetrics(Collector):
 
     def note(self, statuses: Mapping[str, BundleStatus]) -> None:
         """Count one status update of all bundles, and keep it; stage durations are observed for
-        bundles whose status changed.
+        bundles whose status changed. After `MAX_FAILURES` different failures, new ones are counted
+        without their message.
         """
         with self._lock:
             before, self._statuses = self._statuses, statuses

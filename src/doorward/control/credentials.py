@@ -112,8 +112,8 @@ class _RegistryAuth(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the cached token of the repository, or the credentials. If the registry responds with
-        a token challenge (401), fetch a token, cache it and repeat the request. CredentialsError if
-        there is no token.
+        a token challenge (401), fetch a token, cache it (a cache of `_MAX_TOKENS` is emptied first)
+        and repeat the request. CredentialsError if there is no token.
         """
         if self._inner is not None:
             next(self._inner.auth_flow(request))

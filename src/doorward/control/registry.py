@@ -104,7 +104,7 @@ def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
 def _fetch_manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
     """Fetch and parse the manifest of a reference, and verify its digest if the reference or the
     answer names one; `text` names it in errors. RegistryError if there is none or it is not valid,
-    ServiceError for a wrong digest.
+    ServiceError for a wrong digest or more than `_MAX_MANIFEST` bytes.
     """
     answer = client.request(
         "GET",

@@ -271,7 +271,7 @@ class _Task:
     def go_on(self, outcome: Answer | Exception | None) -> None:
         """Continue the round with an outcome, None at its start, up to its next request or its end.
         An unexpected exception is reported, and the next round is due after a pause that doubles
-        each time.
+        each time, up to `LONGEST_PAUSE`.
         """
         steps = self._steps
         if steps is None or self._is_stopped:

@@ -386,7 +386,7 @@ class DecisionLog:
             return bool(self._lines or self._queue)
 
     def _write_batch(self, *, builds: bool) -> None:
-        """Build queued events if `builds`, then write up to `_BATCH` lines, or about
+        """Build up to `_BATCH` queued events if `builds`, then write up to `_BATCH` lines, or about
         `_BATCH_BYTES`.
         """
         for _ in range(min(len(self._queue), _BATCH) if builds else 0):

@@ -358,7 +358,8 @@ class Plugin:
 
     def _is_ping(self, request: AuthzRequest) -> bool:
         """Return True for Docker's ping, a GET or HEAD. The nonce of an installer's probe in it is
-        stored, so that `_answer_probe` can tell that it came.
+        stored if it has at most `_MAX_PROBE` characters, so that `_answer_probe` can tell that it
+        came.
         """
         if request.method not in ("GET", "HEAD"):
             return False

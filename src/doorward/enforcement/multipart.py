@@ -55,7 +55,8 @@ class Part:
 def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
     """Return the lower-case media type and its parameters, those of RFC 2231 decoded.
 
-    `a/b; c=d` -> `("a/b", {"c": "d"})`. Raise ValueError in Go's words if it is malformed.
+    `a/b; c=d` -> `("a/b", {"c": "d"})`. Raise ValueError in Go's words if it is malformed or longer
+    than `MAX_VALUE` characters.
     """
     if len(text) > MAX_VALUE:
         raise ValueError(f"mime: more than {MAX_VALUE} characters")

@@ -108,7 +108,8 @@ def check_names(names: Iterable[str], what: str) -> None:
 def _read_path(name: str, what: str) -> Path:
     """Return a name as its variable and keys: `a.b[c][]` -> `("a_b", "c", "")`.
 
-    Raise AmbiguousRequestError if readers divide the name in different ways or leave it out.
+    Raise AmbiguousRequestError if readers divide the name in different ways or leave it out, or if
+    it has more than `MAX_DEPTH` keys.
     """
     if "[" not in name and "]" not in name:
         if name in _OF_OBJECTS:

@@ -439,8 +439,8 @@ def _read_number(text: str) -> int | Number:
 
 
 def _check_double(text: str) -> None:
-    """Raise AmbiguousRequestError for a number that readers with doubles would round, or that is
-    too large for one.
+    """Raise AmbiguousRequestError for a number that readers with doubles would round, that is too
+    large for one, or that has more than `MAX_NUMBER` characters.
     """
     double = float(text)
     if math.isinf(double):

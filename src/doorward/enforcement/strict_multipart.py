@@ -97,7 +97,8 @@ def _read_part(piece: bytes) -> StrictPart:
 def _read_headers(head: bytes) -> dict[str, str]:
     """Return the headers of a part by lower-case name.
 
-    Raise AmbiguousRequestError for duplicates and lines that can be read in two ways.
+    Raise AmbiguousRequestError for duplicates, for lines that can be read in two ways or are longer
+    than `MAX_VALUE`, and for more than `MAX_PART_HEADERS` lines.
     """
     headers: dict[str, str] = {}
     lines = head.split(b"\r\n")

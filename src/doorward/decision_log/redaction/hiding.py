@@ -360,7 +360,8 @@ class _Walk:
 
     def _note(self, paths: list[str], number: int, key: Any) -> None:
         """Add the path of a hidden value, at `key` of the container `number`, to `paths`; add it to
-        `locations` as well if other events may have a credential there.
+        `locations` as well if other events may have a credential there and it has fewer than
+        `LOCATIONS`. A path below `input.parsed_body` sets `is_below_body` instead.
         """
         keys = [key]
         while number:
@@ -403,7 +404,7 @@ def _is_location(keys: list[Any]) -> bool:
     first in other events.
 
     Not `name` and `key`: whether their values are credentials depends on other members. Not paths
-    with indexes or long names, and not the operands of built-ins.
+    with indexes or long names or more than `DEPTH` names, and not the operands of built-ins.
     """
     return (
         len(keys) <= DEPTH

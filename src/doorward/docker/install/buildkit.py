@@ -77,8 +77,8 @@ def _question() -> bytes:
 
 def _is_answered(connection: socket.socket) -> bool:
     """Return True if a message of gRPC comes: one byte 0, its length, and as many bytes. False if
-    an error, HTTP/1, the end of the connection or the end of the time comes first; OSError if the
-    connection fails or nothing comes within `_TIMEOUT`.
+    an error, HTTP/1, the end of the connection, `_MOST` bytes or the end of the time comes first;
+    OSError if the connection fails or nothing comes within `_TIMEOUT`.
     """
     content, until = b"", time.monotonic() + _TIMEOUT
     while len(content) < _MOST and time.monotonic() < until:

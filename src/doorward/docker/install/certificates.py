@@ -40,8 +40,9 @@ class CertificateError(Exception):
 
 
 def make_authority(folder: Path) -> None:
-    """Write `ca.pem` and `ca-key.pem` of a new authority to `folder`, which is created if it is
-    missing. Raise CertificateError if one of the files exists or cannot be written.
+    """Write `ca.pem` and `ca-key.pem` of a new authority, valid for `_AUTHORITY_DAYS`, to `folder`,
+    which is created if it is missing. Raise CertificateError if one of the files exists or cannot
+    be written.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("Doorward Docker authority")

@@ -252,7 +252,7 @@ class Daemon:
     def probe(self, nonce: str) -> int | None:
         """Send a ping with `nonce` to the daemon. The plugin remembers the nonce if it is asked,
         which shows that the daemon asks it. Return the status of the daemon's response; None
-        without one.
+        without one within `PROBE_TIMEOUT` seconds.
         """
         connection = UnixConnection(self.socket, PROBE_TIMEOUT)
         try:

@@ -146,7 +146,7 @@ def _containers(path: str) -> Iterator[Finding]:
 
 def _get(path: str, target: str) -> Any:
     """Send a GET request to the Unix socket at `path` and return the body: parsed JSON if it begins
-    with `[` or `{`, else bytes.
+    with `[` or `{`, else the first `_MOST` bytes.
 
     None for a status other than 200, for JSON that is invalid or longer than `_MOST` bytes, and if
     no response comes.

@@ -100,7 +100,9 @@ class ClientConnection(Wire):
             self.abort()
 
     def _is_late(self, now: float) -> bool:
-        """Return True if a head, or a body that is decided, should have arrived."""
+        """Return True if a head, or a body that is decided, has not arrived completely within
+        `ARRIVING` seconds.
+        """
         is_arriving = bool(self.data) or not self._is_idle
         return is_arriving and not self._exchange.is_streaming and now - self._since > ARRIVING
 

@@ -165,8 +165,8 @@ class Names:
         return Caller(user.name, "peer", user.groups, uid)
 
     def look_up(self, uid: int) -> Caller:
-        """Look up the user with this number and store it in the cache; blocks if a directory server
-        is asked. An unknown user is called `uid:NUMBER` and has no groups.
+        """Look up the user with this number and store it in the cache for `_FRESH` seconds; blocks
+        if a directory server is asked. An unknown user is called `uid:NUMBER` and has no groups.
 
         Raise PeerError for negative numbers and for the overflow user, as which the kernel shows
         all users of other user namespaces.

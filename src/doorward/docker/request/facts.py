@@ -111,7 +111,8 @@ class ContainerFacts:
         """Add the daemon's answers about the objects that a request names to its input.
 
         Changes `view` in place. Raise WaitError if the daemon has to be asked and `may_wait` is
-        False; `view` is then incomplete and must be dropped.
+        False; `view` is then incomplete and must be dropped. With owners, only the first
+        `_MAX_QUESTIONS` objects are asked for: if there are more, `asked` in `owner` is False.
         """
         action = view["action"]
         questions = self._questions(may_wait=may_wait)
@@ -216,8 +217,8 @@ class ContainerFacts:
         """Return the mounts, followed by those behind `VolumesFrom` and the host paths of named
         volumes.
 
-        A volume that cannot be asked for is added as an unknown volume; one that does not exist yet
-        adds nothing.
+        A volume that the daemon does not describe, and each after the first `_MAX_QUESTIONS`, is
+        added as an unknown volume; one that does not exist yet adds nothing.
         """
         joined = list(mounts)
         for mount in mounts:

@@ -55,7 +55,7 @@ class HostFacts:
     @property
     def listeners(self) -> list[str]:
         """The addresses at which the daemon accepts clients without verifying who they are; cached
-        for a while.
+        for `_FRESH` seconds.
         """
         # As one tuple: another thread may replace both in between.
         checked, listeners = self._listeners
@@ -192,7 +192,9 @@ def _read_arguments(pidfile: str) -> list[str]:
 
 
 def _document(config: str) -> Mapping[str, Any]:
-    """Return the daemon's configuration, {} if the file is missing or not a JSON object."""
+    """Return the daemon's configuration, {} if the file is missing, longer than `_MAX_FILE` bytes
+    or not a JSON object.
+    """
     try:
         document = json.loads(Path(config).read_bytes()[:_MAX_FILE] or b"{}")
     except (OSError, ValueError, RecursionError):

@@ -63,7 +63,7 @@ def parse_image(reference: str, tag: str = "") -> Image:
 
 def _parse(reference: str, tag: str) -> Image:
     """Return the parts of an image reference as the daemon reads it; unresolved if they are
-    ambiguous.
+    malformed, ambiguous or longer than `_MAX` characters.
     """
     complete = reference
     if tag:

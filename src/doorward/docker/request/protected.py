@@ -40,7 +40,8 @@ def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
 
 def daemon_paths(config: str = DAEMON_CONFIG) -> list[str]:
     """Return the path `config` of the daemon's configuration, and the paths that it sets, such as
-    `data-root`; [] if it cannot be read or is not a JSON object.
+    `data-root`; [] if it cannot be read, is longer than `_MAX_CONFIG` bytes or is not a JSON
+    object.
     """
     try:
         content = Path(config).read_bytes()[:_MAX_CONFIG]

@@ -106,7 +106,8 @@ class Watchdog:
                 return 0
 
     def _end(self, plugin: _Plugin) -> None:
-        """Let the plugin answer its open calls, then end it and remove the socket's name.
+        """Let the plugin answer its open calls for at most `END` seconds, then end it and remove
+        the socket's name.
 
         The plugin first closes the daemon's connections. The socket is renamed while it still
         answers, so that the daemon waits for a successor instead of calling a plugin that ends.

@@ -353,8 +353,8 @@ def struct_reader(
         mean nothing; None for null. The object is changed in place unless a field has to be
         renamed.
 
-        Raise MalformedRequestError for another type, AmbiguousRequestError for a field that is
-        named twice. Faults, unknown fields and views to judge are added to `notes`.
+        Raise MalformedRequestError for another type and too many members, AmbiguousRequestError for
+        a field that is named twice. Faults, unknown fields and views to judge are added to `notes`.
         """
         if value is None:
             return None
