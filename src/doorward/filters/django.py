@@ -268,7 +268,9 @@ def columns_of(model: type[Model]) -> dict[str, Column]:
 
 
 def _target(field: Anything) -> Anything:
-    """Return the field whose values a column holds: for a foreign key the one it refers to."""
+    """Return the field whose values a column holds: for a foreign key the one it refers to, through
+    at most `MAX_KEYS` keys.
+    """
     seen = 0
     while isinstance(field, ForeignKey) and seen < MAX_KEYS:
         field, seen = field.target_field, seen + 1

@@ -517,9 +517,9 @@ class _Judge:
         return [self._grant((), self._events, ALLOW, (), learned)]
 
     def _ask(self, left: Counter[Subject], learned: Learned) -> None:
-        """Add a question for each group of remaining subjects to `learned`, best group first, and
-        remove its subjects from `left`. Groups with too few requests, and subjects that remain at
-        the end, are counted as rare instead.
+        """Add a question for each of at most `ROUNDS` groups of remaining subjects to `learned`,
+        best group first, and remove its subjects from `left`. Groups with too few requests, and
+        subjects that remain at the end, are counted as rare instead.
         """
         for _ in range(ROUNDS):
             candidates = self._candidates(left)

@@ -146,8 +146,8 @@ def _generalisations(row: Row) -> Iterator[str]:
 
 
 def _left_out(learned: Learned, observations: Observations) -> Iterator[str]:
-    """Yield the lines about skipped lines of the log, requests that are rare (with their most
-    frequent users), that have a rare word or were denied, and about subjects that searched.
+    """Yield the lines about skipped lines of the log, requests that are rare (with their `MOST`
+    most frequent users), that have a rare word or were denied, and about subjects that searched.
     """
     yield "## Left out\n"
     for reason, number in sorted(observations.skipped.items()):

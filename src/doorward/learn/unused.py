@@ -471,9 +471,9 @@ def _reduce(
 
 
 def _first(log: _Log, version: Version) -> tuple[list[Event], list[tuple[str, ...]], Counter[str]]:
-    """Read the log once. Return some allowed events as examples, the paths of the decided documents
-    ([] if they are not known or too many), and the numbers of events, skipped events and allowed
-    ones.
+    """Read the log once. Return the first `EXAMPLES` allowed events, the paths of the decided
+    documents ([] if they are not known or too many), and the numbers of events, skipped events and
+    allowed ones.
     """
     examples: list[Event] = []
     counts: Counter[str] = Counter()

@@ -303,7 +303,8 @@ def _is_readable(key: dict[str, Any], issuer: str) -> bool:
 
 def _kid_of(input: Any) -> str | None:
     """Return the key id in the header of the request's bearer token; None if there is no token, no
-    id, or the token cannot be decoded. The token is not verified.
+    id, or its header cannot be decoded or is longer than `MAX_TOKEN_HEAD` characters. The token is
+    not verified.
     """
     value: Any = input
     for name in ("attributes", "request", "http", "headers", "authorization"):

@@ -337,8 +337,8 @@ class Watcher:
         return True
 
     def _wait(self) -> bool:
-        """Wait for an event of the kernel, the next poll or the next retry; return False after
-        `close`. An event of a watched file sets `_is_stale`.
+        """Wait for an event of the kernel, the next poll or the next retry, at most `SELDOM`
+        seconds; return False after `close`. An event of a watched file sets `_is_stale`.
         """
         if not (self._polls.are_at_rest and self._is_watched()):
             return not self._pause(self._polls.pause)

@@ -410,7 +410,8 @@ class _Queries:
     def get(self, key: object, text: str, *, strict: bool) -> Document:
         """Return the query `text`, cached under `key`, or compiled; one that does not compile is
         returned as `_Broken`. `strict`: errors of built-ins are errors. Waits while another thread
-        compiles, at most for the deadline; EvalError after that.
+        compiles, at most for the deadline or, without one, `PREPARE_WITHIN` seconds; EvalError
+        after that.
         """
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
         if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):

@@ -44,8 +44,8 @@ def _check_in_rounds(
     parsed: Sequence[Parsed], registry: Registry, options: CheckOptions
 ) -> Sequence[Diagnostic]:
     """Check the modules up to `MAX_ROUNDS` times, each time without the rules in which errors were
-    found, and return all errors. Errors that name something left out or unreadable are dropped.
-    Strict mode is off if a file could not be read completely.
+    found, and return the errors of these rounds. Errors that name something left out or unreadable
+    are dropped. Strict mode is off if a file could not be read completely.
     """
     modules = [each.module for each in parsed if each.module is not None]
     lost = set[str]().union(*(each.lost for each in parsed))

@@ -118,8 +118,8 @@ def may_contain_credentials(text: str) -> bool:
 
 
 def has_credential_names(text: str) -> bool:
-    """Return True if `text` contains a JSON member with a credential's name, such as `"password":`,
-    also within a JSON string.
+    """Return True if `text` contains a JSON member with a credential's name of at most 64
+    characters, such as `"password":`, also within a JSON string.
     """
     if "\\u00" in text:
         text = _ESCAPE.sub(_unescape, text)

@@ -46,7 +46,9 @@ def page(tally: Tally, *, title: str = "Replay of a decision log") -> str:
 
 
 def _page(tally: Tally, title: str) -> Iterator[str]:
-    """Yield the parts of the HTML page."""
+    """Yield the parts of the HTML page, with the first `MOST` values of each dimension and the
+    `MOST` most frequent reasons why events are missing.
+    """
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -36,7 +36,9 @@ def text(tally: Tally) -> str:
 
 
 def _text(tally: Tally) -> Iterator[str]:
-    """Yield the lines of the report for a terminal."""
+    """Yield the lines of the report for a terminal, with at most `SHOWN` values of each dimension,
+    reasons and kinds of examples.
+    """
     yield summary(tally)
     total = tally.events or 1
     for kind in KINDS:
@@ -132,7 +134,9 @@ def markdown(tally: Tally) -> str:
 
 
 def _markdown(tally: Tally) -> Iterator[str]:
-    """Yield the lines of the report as Markdown."""
+    """Yield the lines of the report as Markdown, with at most `SHOWN` values of each dimension and
+    reasons.
+    """
     yield f"### Replay: {summary(tally)}"
     yield from ("", "| | decisions | |", "|---|---:|---|")
     for kind, meaning in KINDS.items():

@@ -205,8 +205,8 @@ def _copy(value: Any) -> Any:
 
 def _page(request: dict[Key, Value]) -> tuple[int, int]:
     """Return the index of the first result of the requested page, and the most results on it; (0,
-    `MAX_LIMIT`) if no page is requested. Raise InvalidError for a malformed page or the token of
-    another request.
+    `MAX_LIMIT`) if no page is requested. The most is `MAX_LIMIT`, also for a limit of 0. Raise
+    InvalidError for a malformed page or the token of another request.
     """
     page = request.get("page")
     if page is None:

@@ -57,8 +57,8 @@ def _text(parts: tuple[Value, ...]) -> str:
 
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names with the smallest edit distance to `name`, sorted; [] if it is above
-    `NEAR`.
+    """Return the names with the smallest edit distance to `name`, sorted; [] if it is above `NEAR`.
+    Names of more than `MAX_LENGTH` characters are not compared.
     """
     distances = [(_distance(name, each), each) for each in names if len(each) <= MAX_LENGTH]
     if len(name) > MAX_LENGTH or not distances:

@@ -252,8 +252,8 @@ def _is_plain(request: Request, query: bytes) -> bool:
 
 
 def _plain_path(target: bytes) -> tuple[str, ...] | None:
-    """Return the segments of a `/v1/data` target that needs no decoding or redirect; None for
-    others.
+    """Return the segments of a `/v1/data` target of at most `_MAX_TARGET` bytes that needs no
+    decoding or redirect; None for others.
     """
     rest = target.removeprefix(_PREFIX)
     if (

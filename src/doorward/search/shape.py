@@ -549,7 +549,9 @@ class _Reader:
         return _descend([self._data], args)
 
     def _items(self, term: Term) -> list[Any]:
-        """Return the possible items of a collection that does not depend on the input."""
+        """Return the possible items of a collection that does not depend on the input; at most
+        `VALUES` unless it is written as a literal.
+        """
         if isinstance(term, (Array, Set)):
             return [value for item in term.items for value in self._values(item)]
         return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
@@ -581,7 +583,7 @@ def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
 
 
 def _items_of(value: Any) -> list[Any]:
-    """Return the first items of an array or values of an object; [] for other values."""
+    """Return the first `VALUES` items of an array or values of an object; [] for other values."""
     if isinstance(value, dict):
         return list(value.values())[:VALUES]
     return value[:VALUES] if isinstance(value, list) else []

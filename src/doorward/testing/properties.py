@@ -52,9 +52,9 @@ def check_properties(
     registry: Registry = REGISTRY,
     names: Iterable[str] | None = None,
 ) -> list[Verdict]:
-    """Return the verdicts on the properties of policies, or on those in `names` (`data.…`).
-    CompileError if the policies do not compile. Blocks while it searches for proofs, and for up to
-    `SECONDS` for each property without one.
+    """Return the verdicts on the properties of policies, or on those in `names` (`data.…`), of
+    which unknown ones are ignored. CompileError if the policies do not compile. Blocks while it
+    searches for proofs, and for up to `SECONDS` for each property without one.
     """
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     chosen = None if names is None else frozenset(names)
@@ -75,7 +75,8 @@ def property_pages(
     is_chosen: Callable[[Property], bool] = lambda _: True,
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts, one after the other, as JSON for the pages of a server; values of inputs
-    and data are masked by `Disclosure`. CompileError if the policies do not compile.
+    and data are masked by `Disclosure`. CompileError if the policies do not compile. Without a
+    proof, a counterexample is searched for `SECONDS`.
     """
     version = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
     disclosure = Disclosure(version.snapshot.engine)

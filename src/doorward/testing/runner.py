@@ -256,9 +256,9 @@ def run_one(
 
 
 def why(suite: Suite, result: Result, *, full: bool = False) -> str:
-    """Run a failed test again and return the conditions that did not hold, with their values, and
-    hints about misspelled paths. `full` shows conditions that held, too. Nothing is masked, since a
-    reader of the output can read the test.
+    """Run a failed test again, for at most `TIMEOUT` seconds, and return the conditions that did
+    not hold, with their values, and hints about misspelled paths. `full` shows conditions that
+    held, too. Nothing is masked, since a reader of the output can read the test.
     """
     name = path_text(result.test.path)
     text = explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)

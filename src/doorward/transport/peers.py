@@ -139,7 +139,8 @@ class Peers:
         return [self._ask(each, text, until) for each in others]
 
     async def _ask(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
-        """Return the answer of one worker in a tuple of one; None if it does not answer in time.
+        """Return the answer of one worker in a tuple of one; None if it does not answer in time, if
+        its mailbox is full, or for a question of more than `QUESTION` bytes.
 
         `until` is in monotonic seconds, which all processes of a machine share.
         """

@@ -228,7 +228,7 @@ class Supervisor:
 
     def begin(self, work: Work) -> None:
         """Fork a generation of workers that run `work`, and stop the one before once the new one
-        serves.
+        serves, at the latest `PREPARING` seconds later or when a prepared worker has died.
 
         Blocks until then. Raise GenerationError if a worker ends before it is prepared, or is not
         prepared within `PREPARING` seconds; the new ones are killed, and the old generation stays.

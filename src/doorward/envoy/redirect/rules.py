@@ -59,7 +59,9 @@ class Redirect:
     """True if connections inside the network namespace are redirected as well."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a value out of range, or `networks` without `outbound`."""
+        """Raise ValueError for a value out of range, more than `_PORTS` ports or `_NETWORKS`
+        networks, or `networks` without `outbound`.
+        """
         for port in (
             self.port,
             *self.open_ports,

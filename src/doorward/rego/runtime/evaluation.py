@@ -562,7 +562,9 @@ class Evaluation(Context):
         return f"evaluation makes more than {self.environment.max_items} items"
 
     def count_size(self, value: Any, span: Span) -> Any:
-        """Return `value` after counting the items in it; EvalError above the limit."""
+        """Return `value` after counting the items in it, of a text one for each `TEXT_OF_ITEM`
+        characters; EvalError above the limit.
+        """
         kind = type(value)
         if kind is str:
             self.count_items(len(value) // TEXT_OF_ITEM, span)

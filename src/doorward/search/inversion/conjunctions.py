@@ -337,8 +337,8 @@ def _read_leaves(term: Term, leaves: dict[str, Term]) -> bool:
 
 def _first_values(constants: Sequence[Any], leaf_count: int) -> list[Any]:
     """Return the values of one number to try first: the constants and their neighbours, then the
-    integers from zero; if there is only one number (`leaf_count`), also the integers after each
-    constant.
+    first integers from zero, fewer for more numbers; if there is only one number (`leaf_count`),
+    also the integers after each constant.
     """
     size = {1: 400, 2: 24, 3: 6}[leaf_count]
     near = [each + n for each in constants for n in (0, 1, -1)]

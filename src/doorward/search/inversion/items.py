@@ -136,7 +136,9 @@ def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which the collection has one more item that satisfies `want`."""
+        """Yield at most 16 inputs in which the collection has one more item, one of the first eight
+        wanted ones.
+        """
         base = owner.value if owner.value is not UNDEFINED else []
         grown: list[Any] = []
         for sample in want.samples[:8]:

@@ -135,7 +135,9 @@ def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
             break
 
     def put(want: Want, changing: Any) -> Iterator[Any]:
-        """Yield copies of the input with a wanted value at the path."""
+        """Yield copies of the input with a wanted value at the path, for the first `SAMPLES`
+        values.
+        """
         for sample in islice(chosen(want, others), SAMPLES):
             document = sample if sample is UNDEFINED else to_document(sample)
             yield put_at(changing, path, document)
@@ -277,7 +279,9 @@ def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which every part has its value in a wanted sample."""
+        """Yield inputs in which every part has its value in a wanted sample, for the first
+        `SAMPLES`.
+        """
         for sample in islice(chosen(want), SAMPLES):
             targets = _targets(sample, items)
             if targets is not None:

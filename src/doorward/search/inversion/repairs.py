@@ -84,9 +84,9 @@ class Goal:
         others: Sequence[Visit],
         input: Any,
     ) -> Iterator[Any]:
-        """Yield the most promising inputs: where a changed definition holds, make the document true
-        and its conditions fail; then make other definitions of the same rule fail, which hide it.
-        At last make the changed definitions hold or fail.
+        """Yield the most promising inputs, a few for each definition: where a changed definition
+        holds, make the document true and its conditions fail; then make other definitions of the
+        same rule fail, which hide it. At last make the changed definitions hold or fail.
         """
         solved = [each for each in changed if each[1].solutions]
         if solved and not is_truthy(document.value):

@@ -545,7 +545,7 @@ def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 def invert_trim(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
     """Texts for `trim` and its variants (operand 0): `want` alone, between two of the first
     character of the cut set, and with that repeated on one side until it is as long as the present
-    text. [] for the cut set (operand 1).
+    text, at most `LONGEST` times. [] for the cut set (operand 1).
     """
     if i != 0:
         return []
@@ -621,9 +621,10 @@ _VERB: Final = re.compile(r"%[^a-zA-Z%]{0,16}([a-zA-Z%])")
 
 
 def invert_sprintf(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """Yield arrays of arguments for `sprintf`: the text `want` is cut at the literal parts of the
-    format, once from the left and once from the right, and each part is read back as its verb wrote
-    it, or taken as text. Nothing for the format (operand 0), or if `want` does not fit it.
+    """Yield arrays of arguments for `sprintf`: the text `want` is divided at the literal parts of
+    the format (of both only the first `LONGEST` characters), once from the left and once from the
+    right, and each part is read back as its verb wrote it, or taken as text. Nothing for the format
+    (operand 0), or if `want` does not fit it.
     """
     if i == 0:
         return
@@ -717,8 +718,9 @@ def invert_regex_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_template_match(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts (operand 1) that match the template, each delimited pattern replaced by an example; if
-    false is wanted, texts that do not. [] for other operands or if a delimiter is empty.
+    """Texts (operand 1) that match the first `LONGEST` characters of the template, each delimited
+    pattern replaced by an example; if false is wanted, texts that do not. [] for other operands or
+    if a delimiter is empty.
     """
     if i != 1 or not (o[2] and o[3]):
         return []

@@ -55,8 +55,9 @@ def _without_stars(pattern: str) -> list[str]:
 
 
 def regex_witnesses(pattern: str) -> list[str]:
-    """Texts that match a regular expression: a short one and a longer one; then two that only
-    contain a match. [] for a pattern that Python cannot parse or that is longer than `LONGEST`.
+    """Texts that match a regular expression: a short one and a longer one, both cut to `LONGEST`
+    characters; then two that only contain a match. [] for a pattern that Python cannot parse or
+    that is longer than `LONGEST`.
     """
     if len(pattern) > LONGEST:
         return []
@@ -72,7 +73,7 @@ def regex_witnesses(pattern: str) -> list[str]:
 def group_witnesses(pattern: str, groups: list[Any]) -> list[str]:
     """Texts that match a regular expression, with the strings in `groups` as the texts of groups 1,
     2, …; a group may have any text where `groups` has another kind of value. [] for a pattern that
-    Python cannot parse or that is too long.
+    Python cannot parse or that is longer than `LONGEST`; texts are cut to that length.
     """
     if len(pattern) > LONGEST:
         return []
@@ -131,9 +132,9 @@ def _member(items: Any) -> str:
 
 
 def instances_of(schema: Any, depth: int = 0) -> list[Any]:
-    """Documents that a JSON schema may accept: the smallest, and those of its alternatives. `depth`
-    is the number of schemas around this one; nested more than `DEPTH` deep, and for a value that is
-    not a schema, there is one arbitrary document.
+    """Documents that a JSON schema may accept: the smallest, and those of its first `ALTERNATIVES`
+    alternatives. `depth` is the number of schemas around this one; nested more than `DEPTH` deep,
+    and for a value that is not a schema, there is one arbitrary document.
     """
     if depth > DEPTH or not isinstance(schema, dict):
         return [{}] if depth == 0 else ["a"]
@@ -153,8 +154,8 @@ def instances_of(schema: Any, depth: int = 0) -> list[Any]:
 
 
 def _instances_of_kind(kind: Any, schema: dict[Any, Any], depth: int) -> list[Any]:
-    """Return values of a JSON type that keep the required names, minimal sizes, bounds or pattern
-    of a schema. A kind that is not known counts as string.
+    """Return values of a JSON type that keep the first `LONGEST` required names, minimal sizes up
+    to `LONGEST`, bounds or pattern of a schema. A kind that is not known counts as string.
     """
     match kind:
         case "object":

@@ -284,7 +284,9 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Copy a value with the nearest double, as Go writes it, in place of each number."""
+    """Copy a value with the nearest double, as Go writes it, in place of each number. BuiltinError
+    for one beyond a double's range.
+    """
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -187,7 +187,7 @@ _PURE_ED25519: Final = 16
 
 def _is_signed(issuer: Certificate, child: Certificate) -> bool:
     """Return True if the signature of `child` is that of the issuer's key, by an algorithm that is
-    neither unknown nor insecure.
+    neither unknown nor insecure; False for an RSA key of fewer than `MIN_RSA_BITS`.
     """
     # only chains need it
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm

@@ -134,7 +134,7 @@ class Reader:
 
     def oid(self, fault: str) -> Oid:
         """Read the next object identifier and return its numbers, each minimal and of at most 31
-        bits.
+        bits. ValueError with the text `fault` if there is none.
         """
         numbers = oid_numbers(self.element(OBJECT_IDENTIFIER, fault).content, OID_BITS)
         if numbers is None:
@@ -143,7 +143,8 @@ class Reader:
 
     def time(self, fault: str) -> datetime:
         """Read and return the next time, in its own zone: UTCTime, with seconds or without, or
-        GeneralizedTime. It must be written as it would be again.
+        GeneralizedTime. ValueError with the text `fault` if there is none, or if it would be
+        written in another way.
         """
         tag = UTC_TIME if self.peek(UTC_TIME) else GENERALIZED_TIME
         content = self.element(tag, fault).content

@@ -111,8 +111,9 @@ def parse_with_recovery(
 
 
 def _parse_with_recovery(source: Source, *, v0: bool, builtins: Container[str]) -> Parsed:
-    """Parse every well-formed statement and skip the others; return the statements and the errors.
-    RecursionError if the text nests deeper than Python's stack.
+    """Parse every well-formed statement and skip the others; return the statements and the errors
+    found first, at most about `MAX_ERRORS`. RecursionError if the text nests deeper than Python's
+    stack.
     """
     cursor = Cursor(source, v0=v0, builtins=builtins)
     statements = Statements(cursor)
