@@ -306,7 +306,9 @@ class Session:
         return [explanation.text(full=self.trace == "full") + "\n"]
 
     def _explain(self, text: str) -> Explanation:
-        """Evaluate a query in the current package with a trace, and return the explanation."""
+        """Evaluate a query in the current package with a trace, for at most `DEADLINE` seconds, and
+        return the explanation, which has the error if it fails.
+        """
         return explain(
             self._engine,
             text,

@@ -359,8 +359,8 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
-    """Return the options of `run` as `SidecarOptions`. Without --workers there is one for each CPU,
-    at most `MOST_BY_DEFAULT`, and always one if the configuration has `identity`.
+    """Return the options of `run` as `SidecarOptions`. Without --workers there is a worker for each
+    CPU, at most `MOST_BY_DEFAULT`; with `identity` in the configuration there is always one.
 
     Raise UsageError for options that do not fit together, ConfigError if the configuration cannot
     be used.
@@ -415,7 +415,8 @@ def _read_config(options: dict[str, Any]) -> Config:
 
 def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
     """Return the options of TLS; None if TLS is not used, UsageError if they do not fit together or
-    name an unknown cipher suite.
+    name an unknown cipher suite. Without a refresh period, --watch refreshes certificates every
+    `_WATCHED` seconds.
     """
     from doorward.transport.tls import CIPHER_SUITES, TlsOptions
 

@@ -556,7 +556,7 @@ def read_config(
 ) -> Config:
     """Read the configuration file at `path` (None: no file), with the assignments of `--set`
     (`overrides`) and `--set-file` (`files`) applied in this order. Raise ConfigError if it cannot
-    be read or is not valid.
+    be read, exceeds `MAX_BYTES` or is not valid.
     """
     text = ""
     if path is not None:

@@ -316,7 +316,8 @@ class Console:
 
     async def _detail(self, decision_id: str) -> Response:
         """Return the details of a decision from this process, another worker or the log. If none
-        has it: 503 if a worker did not answer, otherwise 404, also if the log cannot be searched.
+        has it: 503 if a worker did not answer within `EXPLAINING` seconds, otherwise 404, also if
+        the log cannot be searched.
         """
         question = {"about": "decision", "id": decision_id}
         detail = await self._workers.run(self._process.answer, question)

@@ -66,10 +66,10 @@ def _lines(old: Version, current: Snapshot) -> list[str]:
 
 
 def _decisions(old: Version, current: Snapshot, entries: Iterable[Entry]) -> dict[str, Any]:
-    """Decide the kept requests of an old revision again, without queries and errors. Return how
-    many were decided (`compared`), how many results differ (`different`), and the first `SHOWN` of
-    those (`changed`). Stops after `MOST` requests or `SECONDS`; pauses regularly, so that other
-    requests are served.
+    """Decide the kept requests of an old revision again, without queries, errors and those whose
+    input was not kept. Return how many were decided (`compared`), how many results differ
+    (`different`), and the first `SHOWN` of those (`changed`). Stops after `MOST` requests or
+    `SECONDS`; pauses regularly, so that other requests are served.
     """
     queries: dict[str, Query] = {}
     until = time.monotonic() + SECONDS

@@ -174,7 +174,7 @@ def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, A
 
 
 def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the first `MAX_FILES` tests in the files; each for at most `DEADLINE` / 4 seconds; return
+    """Run the first `MAX_FILES` tests in the files, each for at most `DEADLINE` / 4 seconds; return
     each outcome with its reason (`tests`), or `errors` if they do not compile.
     """
     data = value_of(request, "data")

@@ -394,9 +394,9 @@ class _Session:
         raise CredentialsError("the portal of AWS SSO returned no access keys")
 
     def _renew(self, session: _SignedOn) -> _SignedOn:
-        """Return the session with a new token, for its refresh token. CredentialsError if it has
-        none, the client's registration has expired, or the service refuses. Nothing is written to
-        disk.
+        """Return the session with a new token, for its refresh token, which counts as valid for at
+        most `_TOKEN_SECONDS`. CredentialsError if it has none, the client's registration has
+        expired, or the service refuses. Nothing is written to disk.
         """
         if session.client_until <= time.time():
             raise CredentialsError("cannot refresh token, registration expired")

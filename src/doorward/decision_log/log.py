@@ -262,7 +262,8 @@ class DecisionLog:
 
     def _enqueue(self, answered: Answered) -> str:
         """Queue `answered`, wake the writer if need be, and return "". Otherwise return the reason:
-        `queue_bytes` or `queue_full` without room, and `closed` after `close`.
+        `queue_bytes` or `queue_full` without room (one larger than the limit of bytes is queued
+        once no other waits), and `closed` after `close`.
         """
         with self._lock:
             # Here, too: the log may be closed while a request waits for room.

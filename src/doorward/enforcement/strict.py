@@ -270,8 +270,9 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
-    """Raise AmbiguousRequestError for an ambiguous content type, another character set than UTF-8,
-    or a body that other readers take for another kind or divide differently.
+    """Raise AmbiguousRequestError for a content type that is ambiguous, malformed or longer than
+    `MAX_VALUE`, another character set than UTF-8, or a body that other readers take for another
+    kind or divide differently.
     """
     if len(content_type) > MAX_VALUE:
         _refuse("content type cannot be read")

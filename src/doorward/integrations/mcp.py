@@ -304,8 +304,8 @@ class PolicyMiddleware(Middleware):
             return "the budget cannot be counted: the log of the server says why"
 
     def _spend(self, amount: Any) -> bool:
-        """Spend from the budget; return False if it is used up. Raise `BudgetError` without a
-        counter, or if the policy's `budget` is not valid.
+        """Spend from the budget; return False if it is used up, or if the cost alone exceeds its
+        limit. Raise `BudgetError` without a counter, or if the policy's `budget` is not valid.
         """
         fields: dict[str, Any] = amount if isinstance(amount, dict) else {}
         key: Any

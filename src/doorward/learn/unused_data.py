@@ -38,7 +38,8 @@ def narrow_data(
     version: Version, data: Any, use: DataUse, log: Iterable[Event]
 ) -> tuple[Location, ...]:
     """Return the locations of members of the data that no allowed event needs, so that all can be
-    removed together. LearnError if more than `MAX_MEMBERS` have to be tried.
+    removed together; after `ROUNDS` rounds others that are not needed may be missing. LearnError if
+    more than `MAX_MEMBERS` have to be tried.
     """
     narrowing = _Narrowing(version, data, use)
     if narrowing.removed:

@@ -55,8 +55,8 @@ def with_files(
 
 
 def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, str]) -> None:
-    """Download one URL to a file, unchanged; ReplayError for an error, too many bytes or too much
-    time.
+    """Download one URL to a file, unchanged; ReplayError for an error, more than `MAX_BYTES`, or
+    after `WITHIN` seconds.
     """
     address = _show(url)
     # No other encoding on the way: a compressed log is stored, and read, as a compressed file.

@@ -95,7 +95,7 @@ class Job:
         self, event: Event, kind: str, answers: tuple[Answer, Answer], tally: Tally
     ) -> None:
         """Count a change by rule and cause, which takes a traced evaluation, and add it as an
-        example if there is room.
+        example if there is room. Both are cut to `LONGEST` characters.
         """
         before, now = answers
         old = None if self.old is None else self.old.trail(event)

@@ -162,7 +162,8 @@ class _Asker:
         and return the response. To be called once.
 
         `defaults` has members that an item may lack. The batch ends with the first decision that
-        equals `ending` (None: never). Items past the time limit are denied without a decision.
+        equals `ending` (None: never). Items past the time limit, `DEADLINES` times that of one
+        decision, are denied without a decision.
         """
         self._batch_id = new_decision_id()
         # The body's memory is shared by its items; each event would count it in full.

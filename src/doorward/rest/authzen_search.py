@@ -236,7 +236,9 @@ def _token(request: dict[Key, Value], position: int) -> str:
 
 
 def _position(request: dict[Key, Value], token: Value) -> int:
-    """Return the position in a page token; raise InvalidError for a token of another request."""
+    """Return the position in a page token; raise InvalidError for a malformed token or one of
+    another request.
+    """
     if isinstance(token, str) and len(token) <= MAX_TOKEN:
         try:
             text = base64.urlsafe_b64decode(token.encode()).decode()

@@ -100,8 +100,8 @@ def _answers(
 ) -> dict[str, dict[str, str]]:
     """Return the answer to each input by key, as JSON members; one that failed has `code`.
 
-    Inputs past the time limit of the batch, or after the request was cancelled, are not decided and
-    fail.
+    Inputs past the time limit of the batch, `DEADLINES` times that of one decision, or after the
+    request was cancelled, are not decided and fail.
     """
     snapshot = pdp.snapshot
     until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline

@@ -184,8 +184,9 @@ class _Search:
 
     def run(self, input: Any, until: float, clock: Callable[[], float]) -> Change:
         """Search by inversion until `clock` has reached `until`, a single edit without a signature
-        was found, or nothing is left to try. Return the change with the lowest `_cost`; if none was
-        found, a change without edits, with `at_ns` if another time helps.
+        was found, or nothing is left to try; inputs with more than `MAX_EDITS` edits are not
+        changed further. Return the change with the lowest `_cost`; if none was found, a change
+        without edits, with `at_ns` if another time helps.
         """
         constants = shape_of([self._engine]).constants
         goal = Goal(self._engine, "/".join(self._path), self._now_ns, constants)

@@ -156,8 +156,8 @@ def who_can(
     (nanoseconds since the epoch); values of `given` at these paths are ignored. A conjunction that
     bounds no values, or allows more than `MOST`, becomes a condition, unless `refutes` returns
     True: it is proved impossible. `refutes` gets the engine with the support modules. CompileError
-    for an invalid query; a failed evaluation is named in `Access.unknown`, and so are more than
-    `MOST` candidates in all, of which only the first are decided.
+    for an invalid query; `Access.unknown` names a failed evaluation, and more than `MOST`
+    candidates in all, of which only the first are decided.
     """
     for path in paths:
         given = put(given, path, UNDEFINED)

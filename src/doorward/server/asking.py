@@ -229,9 +229,9 @@ def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
 
 
 def _serve(end: Socket) -> int:
-    """Send requests to services in the process until the parent closes its end; return the exit
-    code 0. SIGTERM is ignored, besides the signals of `run_child`: the parent decides when the
-    process ends.
+    """Send requests to services in the process, at most `MOST` at a time, until the parent closes
+    its end; return the exit code 0. SIGTERM is ignored, besides the signals of `run_child`: the
+    parent decides when the process ends.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     asking, sending = _Clients(), threading.Lock()

@@ -324,7 +324,9 @@ class Supervisor:
         return self._watched & readable
 
     def _until_due(self) -> float:
-        """Return the seconds until the next restart, kill or look at an ending worker is due."""
+        """Return the seconds until the next restart, kill or look at an ending worker is due;
+        `SILENT` if none is.
+        """
         due = [*self._due.values()]
         # Nothing tells the end of a process whose channel is closed.
         if self._ending:

@@ -110,7 +110,8 @@ def _trusting_system() -> ssl.SSLContext:
 
 def accepts_writes(url: _Url) -> bool:
     """Send an empty JSON Patch, which changes no data, to the server at `url` over TCP, without
-    credentials. Return True if the server accepts it, False if it refuses it or gives no answer.
+    credentials. Return True if the server accepts it, False if it refuses it or gives no answer
+    within `DEADLINE` seconds.
     """
     kind = http.client.HTTPSConnection if url.secure else http.client.HTTPConnection
     connection = kind(url.host, url.port, timeout=DEADLINE)

@@ -502,7 +502,7 @@ class Process:
 
     def stop(self) -> None:
         """End the process and remove the pidfile. Raise DaemonError if another process still serves
-        the socket then, or if the process does not end.
+        the socket then, or if the process does not end within `_END` seconds.
         """
         until = time.monotonic() + _END
         while True:

@@ -66,7 +66,9 @@ class KnownCalls:
         return known
 
     def add(self, key: bytes, input: dict[str, Any]) -> None:
-        """Store the input of a call under its key; nobody may change the input from now on."""
+        """Store the input of a call under its key; nobody may change the input from now on. Every
+        `MOST_KNOWN` additions, inputs that were not used since the last time are dropped.
+        """
         if len(self._now) >= MOST_KNOWN:
             # Two generations instead of a list of uses, which each hit would have to change.
             self._before, self._now = self._now, {}

@@ -67,8 +67,8 @@ class Watchdog:
         """The plugins that SIGKILL has not ended yet."""
 
     def run(self) -> int | None:
-        """Run the plugin in child processes and replace each that ends or hangs, until SIGTERM or
-        SIGINT.
+        """Run the plugin in child processes and replace each that ends or hangs, after a pause of
+        at most `LONGEST_PAUSE` seconds, until SIGTERM or SIGINT.
 
         None in a new child process, where the caller must serve as the plugin. In this process,
         return the exit code: 0 after a signal, or that of a plugin that ended before it ever

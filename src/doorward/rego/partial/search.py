@@ -617,7 +617,7 @@ class Search:
         return Var(f"$_leaf_{self._generated}")
 
     def _count(self) -> None:
-        """Check the deadline at every 256th call; EvalError if it has passed."""
+        """Check the deadline after every `_TICKS` calls; EvalError if it has passed."""
         self._ticks -= 1
         if self._ticks < 0:
             self._ticks = _TICKS

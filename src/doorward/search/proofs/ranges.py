@@ -72,11 +72,11 @@ class _Bounds:
                 self._below.setdefault(term_text(other), []).append(one)
 
     def most(self, term: Term) -> Value | None:
-        """Return the upper bound of a term; None if it is not known."""
+        """Return the upper bound of a term; None if none is found within `DEPTH` steps."""
         return self._bound(term, 1, DEPTH)
 
     def least(self, term: Term) -> Value | None:
-        """Return the lower bound of a term; None if it is not known."""
+        """Return the lower bound of a term; None if none is found within `DEPTH` steps."""
         return self._bound(term, -1, DEPTH)
 
     def _bound(self, term: Term, side: int, depth: int) -> Value | None:

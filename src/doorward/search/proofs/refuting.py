@@ -724,7 +724,9 @@ def _cycle(comparisons: Sequence[Link]) -> Step | None:
 
 
 def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
-    """Yield the known order between a term and its sums with integers, and between such sums."""
+    """Yield the known order between a term and its sums with integers below `LARGEST` in size, and
+    between such sums.
+    """
     sums: dict[str, dict[str, int]] = {}
     for term in terms:
         if not isinstance(term, Call) or len(term.args) != 2 or term.name not in ("plus", "minus"):

@@ -77,7 +77,7 @@ def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request
     """Return the request of checked fields.
 
     Raise MalformedError if a pseudo-header is missing or empty, `host` differs from `:authority`,
-    or `content-length` is not a number.
+    or `content-length` is not a number of at most `MAX_LENGTH_DIGITS` digits.
     """
     try:
         method, scheme, path = pseudo[b":method"], pseudo[b":scheme"], pseudo[b":path"]
