@@ -86,7 +86,9 @@ class Discovery:
         self._task = self._runner.start(Job("discovery", _POLL, within, self._run_round))
 
     def forget(self) -> None:
-        """Apply the configuration of the next download again, even if it is unchanged."""
+        """Forget the ETag of the active configuration, so that the next download is applied even if
+        it is unchanged.
+        """
         self._forgets += 1
         self._active = self._downloader.etag = ""
 

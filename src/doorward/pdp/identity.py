@@ -158,7 +158,7 @@ class _Keys:
         self._parts.add(self._part)
 
     def close(self) -> None:
-        """End the thread; wait at most five seconds."""
+        """End the thread, which `/health` no longer watches; wait at most five seconds."""
         self._parts.remove(self._part)
         self._stop.set()
         self._wake.set()

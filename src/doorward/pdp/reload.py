@@ -305,7 +305,9 @@ class Watcher:
         self._health.parts.add(self._part)
 
     def close(self) -> None:
-        """End the watch; wait at most five seconds for its thread."""
+        """End the watch; wait at most five seconds for its thread, which `/health` no longer
+        watches.
+        """
         self._health.parts.remove(self._part)
         self._stop.set()
         if self._events is not None:

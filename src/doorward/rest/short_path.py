@@ -99,8 +99,8 @@ class ShortPath:
 
     def answer(self, request: Request, respond: Respond) -> Response | None:
         """Return the response to a plain request; `LATER` if a thread decides it and calls
-        `respond`; None if the request is not plain (`_is_plain`) and the framework must answer it.
-        503 if too many calls wait.
+        `respond`, unless `request.cancellation` is cancelled before; None if the request is not
+        plain (`_is_plain`) and the framework must answer it. 503 if too many calls wait.
         """
         method = request.method
         target, query = request.target, b""

@@ -49,8 +49,8 @@ class Peer:
 
     def container(self) -> str | None:
         """Return the identifier of the container that the process runs in, or `?` if it runs in one
-        without a known identifier; None if it runs on the host. Raise PeerError if that cannot be
-        determined.
+        without a known identifier; None if it runs on the host. Determined at the first call;
+        PeerError if that fails.
         """
         if self._container is None:
             self._container = self._find_container() or ""

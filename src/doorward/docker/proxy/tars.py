@@ -343,8 +343,9 @@ class Gunzip:
         """Bytes after a gzip member, too few to tell if another member begins."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed content, at most `PIECE` bytes each time; several gzip members may
-        follow each other.
+        """Decompress the next data and yield its content, at most `PIECE` bytes each time; several
+        gzip members may follow each other. Bytes that may begin another member are kept for the
+        next call.
 
         Raise TarError if the data is not gzip or something else follows.
         """

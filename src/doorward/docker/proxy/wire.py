@@ -224,8 +224,8 @@ class Body:
         self._chunks = 0
 
     async def next(self) -> bytes:
-        """Return the next piece of the body; `b""` at its end. `ended` is True then, and already
-        with the last piece if it is known to be the last.
+        """Read and return the next piece of the body; `b""` at its end. `ended` is True then, and
+        already with the last piece if it is known to be the last.
 
         Raise CutError if the peer ends before the length or the last chunk is reached, and for a
         malformed chunk or trailers.

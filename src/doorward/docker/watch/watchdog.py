@@ -261,7 +261,9 @@ class _Plugin:
         return self._poll() is not None
 
     def _poll(self) -> int | None:
-        """Return the exit code of the process; None while it runs."""
+        """Return the exit code of the process, which is reaped when it has ended; None while it
+        runs.
+        """
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None

@@ -186,8 +186,8 @@ Pass = Callable[[Program], list[Diagnostic]]
 
 
 def split_operator_chains(program: Program) -> list[Diagnostic]:
-    """Split long chains of operators in the modules; never an error. First, since every later pass
-    recurses into terms.
+    """Split long chains of operators in `program.modules`; never an error. First, since every later
+    pass recurses into terms.
     """
     program.modules = [split_chains(module) for module in program.modules]
     return []

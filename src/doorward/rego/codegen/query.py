@@ -47,7 +47,7 @@ def query_bindings(
 ) -> ast.FunctionDef:
     """Return a function of `ctx` that returns a list with one tuple for each solution of the query:
     the values of `variables`, UNDEFINED for an unbound one, then one value for each expression:
-    that of a term, True for others.
+    that of a term, True for others. What the function refers to is added to `constants`.
     """
     outer = closure_outer(body, ())
     state = _new_query(body, outer, plan, constants)

@@ -212,9 +212,9 @@ class Inversion:
         return []
 
     def _next(self, repairs: Iterator[Any]) -> list[Any] | None:
-        """Return a list with the next input of these repairs; [] if it was returned before or is
-        too long, None if there are no more, or if its computation failed or took more than `STEP`
-        seconds.
+        """Take the next input of these repairs and return it in a list; [] if it was returned
+        before or is too long, None if there are no more, or if its computation failed or took more
+        than `STEP` seconds.
         """
         try:
             with within(STEP):
