@@ -403,8 +403,9 @@ class Connection:
             )
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle HEADERS (RFC 9113, 6.2): open the stream of a complete header block, or keep the
-        first part of one. Raise Http2Error for an invalid frame or stream id.
+        """Handle HEADERS (RFC 9113, 6.2): pass on a complete header block (`_end_block`), or keep
+        the first part of one. Raise Http2Error for an invalid frame or stream id, or as
+        `_end_block`.
         """
         # Clients use odd numbers, and 0 is the connection (RFC 9113, section 5.1.1).
         if not stream_id & 1:
