@@ -623,10 +623,10 @@ class Console:
     async def _events(
         self, after: list[int], docker: int, filter: Filter, limit: int
     ) -> AsyncIterator[bytes]:
-        """Yield a message every `ROUND` seconds, with the newest decisions of the processes that
-        answered in time, for `STREAM` seconds or until `close`. `after` has the number of the last
-        decision that the page has of each process, and is updated; `docker` is that of the Docker
-        plugin. Each message's id has the new numbers. `limit` is the most decisions of one message.
+        """Yield a message every `ROUND` seconds, with the new decisions of the processes that
+        answered in time, at most the newest `limit`, for `STREAM` seconds or until `close`. `after`
+        has the number of the last decision that the page has of each process, and is updated;
+        `docker` is that of the Docker plugin. Each message's id has the new numbers.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
