@@ -178,7 +178,7 @@ fuzz: $(STAMP)
 		--no-deps --require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@for fuzzer in differential newest builtins tokens certificates schemas yaml_texts \
+	@for fuzzer in differential newest builtins tokens certificates schemas yaml_texts long_calls \
 		graphql_documents plain_calls keys multipart request residuals; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 

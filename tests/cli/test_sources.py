@@ -85,6 +85,11 @@ def test_signatures_that_nobody_verified_are_told_of(
         ),
         (["--verification-key", "/proc/self/mem"], 1, "/proc/self/mem: input/output error"),
         (
+            ["--verification-key", "long.pem"],
+            1,
+            "--verification-key: long.pem: the file is longer than 1048576 characters",
+        ),
+        (
             ["--skip-verify"],
             0,
             "warning: bundle s.tar.gz: signed, but its signatures are not verified",
@@ -100,6 +105,7 @@ def test_what_decides_takes_no_bundle_that_it_cannot_verify(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    (tmp_path / "long.pem").write_text("a" * ((1 << 20) + 1))
     write_archive(tmp_path / "s.tar.gz", {**FILES, ".signatures.json": '{"signatures": ["a.b.c"]}'})
     assert run(["run", "-b", *flags, "s.tar.gz"]) == code
     assert said in capsys.readouterr().err

@@ -193,6 +193,15 @@ def test_what_must_never_be_has_a_counterexample_or_none(monkeypatch: pytest.Mon
     assert "not refuted" in unknown["text"]
 
 
+def test_properties_that_are_not_shown_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("doorward.console.playground.PROVING", PATIENCE)
+    monkeypatch.setattr("doorward.console.playground.MAX_FILES", 1)
+    text = "package t\n\nnever_a if input.x == 1\n\nnever_b if input.x == 2\n"
+    shown = answer("prove", {"files": {"t.rego": text}, "file": "t.rego"})
+    assert [each["name"] for each in shown["properties"]] == ["data.t.never_a"]
+    assert "more than 1 properties" in shown["error"]
+
+
 def test_the_rules_of_a_file_are_judged_apart_from_those_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

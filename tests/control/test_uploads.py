@@ -553,6 +553,21 @@ def test_a_file_that_cannot_be_rotated_takes_lines_that_fit(tmp_path: Path) -> N
     file.close()
 
 
+def test_a_file_that_could_not_be_opened_again_is_opened_by_a_later_write(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = LogFile(FileOptions(str(path), max_bytes=100, keep=1))
+    path.rename(tmp_path / "moved")
+    path.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        file.write([b"a"])
+    path.rmdir()
+    # The same file as before is there again.
+    (tmp_path / "moved").rename(path)
+    file.write([b"b"])
+    assert path.read_bytes() == b"b\n"
+    file.close()
+
+
 def test_a_file_goes_on_in_a_new_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "log"
     options = FileOptions(str(path), max_bytes=40, keep=1)

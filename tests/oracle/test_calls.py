@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import pytest
 
-from fuzz import certificates, graphql_documents, keys, plain_calls, schemas, tokens, yaml_texts
+from doorward.rego.errors import LIMIT_ERROR
+from fuzz import (
+    certificates,
+    graphql_documents,
+    keys,
+    long_calls,
+    plain_calls,
+    schemas,
+    tokens,
+    yaml_texts,
+)
 from fuzz.calls import ask_opa, ask_ours, is_random
 from fuzz.opa_engine import OpaEngine
 
@@ -44,3 +54,17 @@ def test_answers_are_those_of_the_newest_opa(
             is_same = ours == theirs or is_random(opa, name, operands, theirs)
             assert is_same, (number, name, operands, ours, theirs)
     assert max(answers.values()) < CALLS * 3 // 4, "most calls have the same answer"
+
+
+def test_long_operands_are_answered_as_opa_does_or_end_at_a_limit(opa: OpaEngine) -> None:
+    limits = 0
+    for name, operands_of in long_calls.CALLS:
+        for size in (30, 600):
+            operands = operands_of(size)
+            ours = ask_ours(name, operands)
+            if ours == LIMIT_ERROR:
+                limits += 1
+                continue
+            theirs = ask_opa(opa, name, operands)
+            assert theirs in (None, ours), (name, size, ours[:200], theirs[:200] if theirs else "")
+    assert 0 < limits < len(long_calls.CALLS)

@@ -51,6 +51,11 @@ def test_what_is_no_number_is_refused(text: str) -> None:
         parse_number(text)
 
 
+def test_zeros_in_front_of_an_exponent_count_for_nothing() -> None:
+    assert parse_number(f"1e{'0' * 300}3") == 1000
+    assert parse_number("1e-000000003") == Number("0.001")
+
+
 @pytest.mark.parametrize("text", ["1.5", "1.50", "2.0", "1e3"])
 def test_the_exact_value_is_the_same_every_time(text: str) -> None:
     number = parse_lean(text)

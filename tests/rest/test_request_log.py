@@ -129,6 +129,26 @@ def test_decisions_have_the_number_and_the_client_of_their_request(
     ]
 
 
+def test_a_request_that_no_thread_is_free_for_is_logged(
+    lines: Lines, log: RequestLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doorward.rest.short_path.Pool.submit", lambda *_: False)
+    pdp = PDP(build(Loaded({"p.rego": "package p\n\nx := 1\n"})))
+    api = Api(pdp, Config(), Health(), Metrics("1"), requests=log)
+    socket = bind("127.0.0.1:0")
+    listener = Listener("127.0.0.1:0", socket, api, short_path=api.short_path)
+    server = HttpServer([listener], grace=1.0)
+    server.start()
+    try:
+        assert ask(socket.getsockname()[1], "/v1/data/p/x") == "HTTP/1.1 503"
+        wait_until(lambda: len(lines.documents) == 1)
+    finally:
+        server.close()
+        api.close()
+        pdp.close()
+    assert lines.documents[0]["resp_status"] == 503
+
+
 def ask(port: int, target: str, method: str = "GET") -> str:
     import http.client  # only this test needs it
 

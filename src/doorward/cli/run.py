@@ -470,9 +470,9 @@ def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
 
 def _verification(options: dict[str, Any]) -> Verification | None:
     """Return how bundles are verified; None without a key. `verification_key` is the name of a file
-    with the key, of which at most `_MAX_KEY` characters are read, or the key itself.
+    with the key, or the key itself.
 
-    Raise UsageError if the file cannot be read as text.
+    Raise UsageError if the file cannot be read as text or has more than `_MAX_KEY` characters.
     """
     key = options["verification_key"]
     if key is None:
@@ -480,7 +480,7 @@ def _verification(options: dict[str, Any]) -> Verification | None:
     if os.path.isfile(key):
         try:
             with open(key, encoding="utf-8") as file:
-                text = file.read(_MAX_KEY)
+                text = file.read(_MAX_KEY + 1)
         except OSError as error:
             reason = describe_os_error(error)
             raise click.UsageError(f"--verification-key: {key}: {reason}") from None
@@ -489,6 +489,10 @@ def _verification(options: dict[str, Any]) -> Verification | None:
                 f"--verification-key: {key}: the file is neither a public key in PEM nor a "
                 "secret in UTF-8"
             ) from None
+        if len(text) > _MAX_KEY:
+            raise click.UsageError(
+                f"--verification-key: {key}: the file is longer than {_MAX_KEY} characters"
+            )
         key = text
     return Verification(
         key, options["signing_alg"], options["scope"], options["exclude_files_verify"]

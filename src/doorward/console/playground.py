@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import islice
 from time import monotonic
 from typing import Any, Final
 
@@ -230,7 +229,10 @@ def _prove(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, An
         pages = property_pages(
             loaded, v0=flag(request, "v0"), registry=registry(), is_chosen=is_chosen
         )
-        for each in islice(pages, MAX_FILES):
+        for each in pages:
+            if len(properties) >= MAX_FILES:
+                many = f"more than {MAX_FILES} properties: use `doorward prove`"
+                return {"properties": properties, "error": many}
             properties.append(each)
             if monotonic() >= until:
                 late = f"other properties take longer than {PROVING:g} s: use `doorward prove`"

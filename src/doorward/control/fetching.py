@@ -24,17 +24,20 @@ class CredentialsError(Exception):
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file with credentials; after 1 Mi characters it is cut. CredentialsError
-    if it cannot be read or is not UTF-8.
+    """Return the text of a file with credentials. CredentialsError if it cannot be read, is not
+    UTF-8, or is longer than 1 Mi characters.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read(_MAX_FILE)
+            text = file.read(_MAX_FILE + 1)
     except OSError as error:
         reason = describe_os_error(error)
         raise CredentialsError(f"open {path}: {reason}") from None
     except UnicodeDecodeError:
         raise CredentialsError(f"{path}: the file is not UTF-8") from None
+    if len(text) > _MAX_FILE:
+        raise CredentialsError(f"{path}: the file is longer than {_MAX_FILE} characters")
+    return text
 
 
 def document_of(response: httpx.Response, subject: str) -> dict[str, Any]:

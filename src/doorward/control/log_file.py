@@ -20,6 +20,7 @@ class LogFile:
     def __init__(self, options: FileOptions) -> None:
         """Open the file; OSError if it cannot be written."""
         self._options = options
+        self._identity: tuple[int, int] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -41,8 +42,7 @@ class LogFile:
         content = b"".join([line + b"\n" for line in lines])
         # logrotate and the like move the file: the next lines belong to the new one.
         if self._is_elsewhere():
-            self._file.close()
-            self._open()
+            self._reopen()
         elif self._size and self._size + self._torn + len(content) > self._options.max_bytes:
             self._rotate()
         # After a line that was cut off, at a full disk, the next begins on its own.
@@ -81,7 +81,13 @@ class LogFile:
         else:
             os.unlink(path)
         # Not before the file is moved: if that fails, lines that fit still go to it.
+        self._reopen()
+
+    def _reopen(self) -> None:
+        """Close the file and open the one at the path; OSError if that fails."""
         self._file.close()
+        # No file is this one while none is open: the next write tries again.
+        self._identity = None
         self._open()
 
     def close(self) -> None:

@@ -195,18 +195,20 @@ class _Editor:
                 self._read(name)
 
     def _read(self, name: str) -> None:
-        """Read the first `MAX_BYTES` of a policy from disk and store them, unless it is open. A
-        file that cannot be read or is not UTF-8 is ignored.
+        """Read a policy from disk and store it, unless it is open. A file that cannot be read, is
+        longer than `MAX_BYTES` or is not UTF-8 is ignored.
         """
         uri = from_fs_path(name)
         if uri is None or uri in self._open:
             return
         try:
             with open(name, "rb") as file:
-                text = file.read(MAX_BYTES).decode("utf-8")
+                content = file.read(MAX_BYTES + 1)
+            text = content.decode("utf-8")
         except (OSError, UnicodeDecodeError):
             return  # The commands say what is wrong with it; here it is only not known.
-        self.policies.put(uri, text)
+        if len(content) <= MAX_BYTES:  # the part would have errors that the file has not
+            self.policies.put(uri, text)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         """Handle an opened document: from now on its text is the editor's."""

@@ -226,7 +226,7 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     """Parse a JSON number: an `int` if it has no point or exponent, otherwise a `Number` with its
     text; `-0` is a `Number` too. Leading zeros, `1.` and `.5` are accepted. ValueError if it is
     invalid or longer than `MAX_DIGITS` characters, or if the exponent of a number other than 0
-    exceeds `max_exponent` in magnitude or has more than 6 characters.
+    exceeds `max_exponent` in magnitude.
     """
     if len(text) > MAX_DIGITS:
         raise ValueError(f"number is longer than {MAX_DIGITS} characters")
@@ -238,7 +238,8 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     if exponent:
         if not mantissa.strip("-0."):
             return _zero(text)
-        if len(exponent) > 6 or abs(int(exponent)) > max_exponent:
+        # Zeros in front count for nothing; `int` need not read thousands of digits.
+        if len(exponent.lstrip("+-0")) > 6 or abs(int(exponent)) > max_exponent:
             raise ValueError("number exponent is out of range")
     elif "." not in mantissa and text != "-0":
         return int(text)

@@ -71,6 +71,8 @@ def _page(tally: Tally, title: str) -> Iterator[str]:
         yield "<h2>Not replayable, because the log does not contain</h2>"
         rows = [[f"{number:,}", reason, ""] for reason, number in tally.missing.most_common(MOST)]
         yield _table(["decisions", "what is missing", ""], rows)
+        if len(tally.missing) > MOST:
+            yield f"<p>and {len(tally.missing) - MOST:,} more</p>"
     if tally.examples:
         yield "<h2>Examples</h2>"
     for (kind, rule, cause), examples in tally.examples.items():

@@ -57,6 +57,8 @@ def _text(tally: Tally) -> Iterator[str]:
         yield "\nnot replayable, because the log does not contain:"
         for reason, number in tally.missing.most_common(SHOWN):
             yield f"  {number:>12,}  {plain(reason)}"
+        if len(tally.missing) > SHOWN:
+            yield f"  {'':>12}  and {len(tally.missing) - SHOWN:,} more"
     if tally.examples:
         yield "\nexamples:"
     for (kind, rule, cause), examples in list(tally.examples.items())[:SHOWN]:
@@ -64,6 +66,8 @@ def _text(tally: Tally) -> Iterator[str]:
         for each in examples:
             yield f"    {plain(each.decision_id)} {time_text(each.time_ns)} {plain(each.target)}"
             yield f"      was {_cut(each.before)}, is {_cut(each.now)}"
+    if len(tally.examples) > SHOWN:
+        yield f"  and examples of {len(tally.examples) - SHOWN:,} more kinds of change"
     if tally.no_events:
         others = counted(tally.no_events, "line is not an event", "lines are not events")
         yield f"\n{others} of a decision log"
@@ -152,6 +156,8 @@ def _markdown(tally: Tally) -> Iterator[str]:
         yield from ("", "| not in the log | decisions |", "|---|---:|")
         for reason, number in tally.missing.most_common(SHOWN):
             yield f"| {_cell(reason)} | {number:,} |"
+        if len(tally.missing) > SHOWN:
+            yield f"| and {len(tally.missing) - SHOWN:,} more | |"
 
 
 def _rank(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:

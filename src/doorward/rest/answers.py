@@ -46,6 +46,10 @@ __all__ = [
 _REJECTED: Final = "request rejected by administrative policy"
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
+NO_ROOM: Final = "too many large requests at the same time: try again later"
+"""The reason for a request whose memory is not free, since other requests take it."""
+TOO_MANY: Final = "too many requests at the same time: try again later"
+"""The reason for a request that no thread is free to decide, while too many others wait."""
 
 
 MAX_SPACE: Final = 1 << 24
@@ -164,9 +168,9 @@ def internal_error(message: str) -> Response:
     return _error(500, "internal_error", message)
 
 
-def busy() -> Response:
-    """Return 503 for a request whose memory is not free, since other requests take it."""
-    return _error(503, "unavailable", "too many large requests at the same time: try again later")
+def busy(reason: str = NO_ROOM) -> Response:
+    """Return 503 for a request that finds no memory (`NO_ROOM`) or no thread (`TOO_MANY`)."""
+    return _error(503, "unavailable", reason)
 
 
 def forbidden() -> Response:

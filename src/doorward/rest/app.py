@@ -26,6 +26,7 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.store import Store
 from doorward.rest import authorization
 from doorward.rest.answers import (
+    NO_ROOM,
     bad_request,
     busy,
     forbidden,
@@ -262,8 +263,7 @@ class Api:
             answer = bad_request(str(error)) if refuse is None else refuse(400, str(error))
             answer = exchange.zip(answer)
         except NoRoomError:
-            text = "too many large requests at the same time: try again later"
-            answer = busy() if refuse is None else refuse(503, text)
+            answer = busy() if refuse is None else refuse(503, NO_ROOM)
         for name in row.repeats:
             if (value := request.headers.get(name)) is not None:
                 answer.headers[name] = value

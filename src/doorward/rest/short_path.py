@@ -23,7 +23,7 @@ from doorward.config.configuration import Config
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import RequestContext
 from doorward.pdp.pdp import PDP
-from doorward.rest.answers import busy, gzip_response, internal_error, json_answer
+from doorward.rest.answers import TOO_MANY, busy, gzip_response, internal_error, json_answer
 from doorward.rest.body import Body
 from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
@@ -128,7 +128,9 @@ class ShortPath:
         request.cancellation = Cancellation()
         if self._pool.submit(work, done, request.cancellation, route.history):
             return LATER
-        return _convert(busy())
+        response = _convert(busy(TOO_MANY))
+        self._note(request, target, number, response, perf_counter() - started)
+        return response
 
     def _note(
         self, request: Request, target: bytes, number: int, response: Response, elapsed: float

@@ -228,7 +228,7 @@ class Supervisor:
 
     def begin(self, work: Work) -> None:
         """Fork a generation of workers that run `work`, and stop the one before once the new one
-        serves, at the latest `PREPARING` seconds later or when a prepared worker has died.
+        serves, at the latest `PREPARING` seconds after it was prepared or when one of it has died.
 
         Blocks until then. Raise GenerationError if a worker ends before it is prepared, or is not
         prepared within `PREPARING` seconds; the new ones are killed, and the old generation stays.
@@ -254,6 +254,7 @@ class Supervisor:
         self._starting, self._due, self._pauses = [], {}, {}
         for each in self.workers.values():
             self._release(each)
+        until = monotonic() + PREPARING
         while not all(each.is_serving for each in self.workers.values()):
             self.poll(0.1)
             if len(self.workers) < self._count or monotonic() > until:

@@ -77,6 +77,19 @@ def test_pins_that_cannot_be_stored_are_an_error(pins: Pins, tmp_path: Path) -> 
     (tmp_path / "state.new").mkdir()
     with pytest.raises(PinError, match=r"state\.json cannot be written: is a directory"):
         pins.pin(str(tmp_path / "a"))
+    assert list((tmp_path / "pins").iterdir()) == []
+    (tmp_path / "state.new").rmdir()
+    pinned = pins.pin(str(tmp_path / "a"))
+    assert list(json.loads((tmp_path / "state.json").read_text())) == [Path(pinned).name]
+
+
+def test_a_request_that_cannot_be_stored_is_an_error_each_time(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    pins.pin(str(tmp_path / "a"))
+    (tmp_path / "state.new").mkdir()
+    for _ in range(2):
+        with pytest.raises(PinError, match="cannot be written"):
+            pins.pin(str(tmp_path / "a"), {"user": "ann"})
 
 
 def test_same_folder_is_pinned_once(pins: Pins, tmp_path: Path) -> None:
@@ -130,8 +143,20 @@ def test_unused_pins_are_let_go_of_when_there_is_no_room(
         pins.pin(str(tmp_path / "c"))
         assert Path(used).exists()
         assert not Path(unused).exists()
+        # The file has no pin that is not mounted, though another cannot be made.
+        documents[0] = b""
+        with pytest.raises(PinError):
+            pins.pin(str(tmp_path / "missing"))
+        monkeypatch.setattr("doorward.docker.proxy.pins._mount_on", refuse_mount)
+        with pytest.raises(PinError, match="no mount"):
+            pins.pin(str(tmp_path / "d"))
+        assert json.loads((tmp_path / "state.json").read_text()) == {}
     finally:
         unmount(tmp_path / "pins")
+
+
+def refuse_mount(*_: object) -> None:
+    raise PinError("no mount")
 
 
 def test_pin_is_made_again_where_one_who_asked_for_it_may_have_it(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ NESTED_PARENTHESES = "{{" + "(" * 500 + "1" + ")" * 500 + "}}"
 NESTED_BRANCHES = "{{if .a}}" * 500 + "{{end}}" * 500
 CHAIN: Value = {n: [n + 1, "leaf"] for n in range(3000)}
 
+LONG_KEY = "-----BEGIN PRIVATE KEY-----\n" + "AAAA" * 6000 + "\n-----END PRIVATE KEY-----\n"
 PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"
 
 ALIASES = "".join(
@@ -77,6 +78,13 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("regex.match", [r"(\pL{100}){10}" * 10, "a"], "too large"),
     ("time.format", [[0, "UTC", LONG]], "longer than"),
     ("units.parse", ["1e99999"], "exponent is too large"),
+    ("units.parse", ["1" * 5000 + "K"], "number is longer than"),
+    ("units.parse_bytes", ["1" * 5000 + "KB"], "number is longer than"),
+    ("time.parse_duration_ns", ["1s" * 2500], "duration is longer than"),
+    ("semver.is_valid", ["1.0.0-" + "a" * 5000], "version is longer than"),
+    ("semver.compare", ["1.0.0-" + "a" * 5000, "1.0.0"], "version is longer than"),
+    ("crypto.parse_private_keys", [LONG_KEY], "private key is longer than"),
+    ("glob.match", ["a?*" * 1300, ["."], "a" * 2600], "steps to compile"),
     ("to_number", ["1" * 5000], "too many digits"),
     ("to_number", ["1e-5000"], "out of range"),
     ("json.unmarshal", ["1e99999"], "out of range"),

@@ -211,7 +211,12 @@ class Pins:
             self._paths[name] = path
             self._since[name] = monotonic()
             self._requests[name] = [] if request is None else [request]
-            self._write()
+            try:
+                self._write()
+            except PinError:
+                # After a restart of the host nothing would mount it again.
+                self._remove_pin(name)
+                raise
             return point
 
     def _remember(self, name: str, request: PinnedRequest | None) -> None:
@@ -222,11 +227,15 @@ class Pins:
         if request is None or request in requests or len(requests) >= MOST_REQUESTS:
             return
         requests.append(request)
-        self._write()
+        try:
+            self._write()
+        except PinError:
+            requests.pop()
+            raise
 
     def _release(self) -> bool:
-        """Unmount and forget all pins that no container or volume uses; True if there is room for
-        another.
+        """Unmount all pins that no container or volume uses, and remove them from the file; True if
+        there is room for another. Raise PinError if the file cannot be written.
 
         False if the daemon does not answer. A pin younger than `NEW` seconds stays: its container
         may not have been created yet.
@@ -241,12 +250,20 @@ class Pins:
             # too few is not.
             if point.encode() in documents or self._since.get(name, 0.0) > until:
                 continue
-            _libc.umount2(point.encode(), _DETACH)
-            with suppress(OSError):
-                _remove(point)
-            del self._paths[name]
-            self._requests.pop(name, None)
+            self._remove_pin(name)
+        # Before another mount can fail: a start would make again what the file has.
+        self._write()
         return len(self._paths) < MOST_PINS
+
+    def _remove_pin(self, name: str) -> None:
+        """Unmount a pin and forget it; the file still has it."""
+        point = f"{self.folder}/{name}"
+        _libc.umount2(point.encode(), _DETACH)
+        with suppress(OSError):
+            _remove(point)
+        del self._paths[name]
+        self._since.pop(name, None)
+        self._requests.pop(name, None)
 
     def _find(self, path: str, status: os.stat_result) -> str | None:
         """Return the mount point of the pin with this path and the same device and inode; None if

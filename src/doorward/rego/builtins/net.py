@@ -64,8 +64,9 @@ def _network(text: str) -> _Network:
     host, slash, length = text.partition("/")
     address = parse_ip(host) if slash and length.isdecimal() and length.isascii() else None
     bits = 128 if ":" in host else 32
-    # `int` refuses a text of thousands of digits with an error of its own.
-    if address is None or len(length) > 9 or int(length) > bits:
+    # Go reads zeros in front; `int` refuses thousands of digits with an error of its own.
+    length = length.lstrip("0") or "0"
+    if address is None or len(length) > 3 or int(length) > bits:
         raise BuiltinError(f"invalid CIDR address: {scrub(text)}")
     size = bits - int(length)
     span = (1 << size) - 1

@@ -10,7 +10,7 @@ from typing import Final
 from doorward.rego.builtins.inversion import inverse
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import any_, boolean, number, string
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.strings import quote
 from doorward.rego.values import Value
 
@@ -61,9 +61,11 @@ def _version(position: int, text: str) -> _Parts:
 
 def _parse(text: str) -> _Parts | None:
     """Parse a version to its three numbers and its pre-release parts ([] for a release); None if it
-    is invalid, too long, or a number exceeds 63 bits.
+    is invalid or a number exceeds 63 bits. LimitError if it is longer than `_MAX_TEXT`.
     """
-    match = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if len(text) > _MAX_TEXT:
+        raise LimitError(f"version is longer than {_MAX_TEXT} characters")
+    match = _VERSION.fullmatch(text)
     if not match:
         return None
     major, minor, patch, release = match.groups()

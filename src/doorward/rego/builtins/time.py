@@ -22,7 +22,7 @@ from doorward.rego.builtins.registry.operands import (
     refuse_operand,
 )
 from doorward.rego.builtins.registry.signature import any_of, number, string, tuple_
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_in_month, seconds_of
 from doorward.rego.golang.layouts import (
     DAYS,
@@ -349,19 +349,23 @@ _UNITS: Final = {
     "w": 7 * 86_400 * _SECOND,
     "y": 365 * 86_400 * _SECOND,
 }
+_MAX_DURATION: Final = 4096
 _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]*)", re.ASCII)
 
 
 @builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
     """The nanoseconds in a duration such as `1h30m`, negative after `-`; units are ns, us, ms, s,
-    m, h, d, w and y (365 days). Another text, or more than 64 bits, is an error.
+    m, h, d, w and y (365 days). Another text, or more than 64 bits, is an error; LimitError for a
+    text of more than 4,096 characters.
     """
     rest = duration[1:] if duration[:1] in {"+", "-"} else duration
     if rest == "0":
         return 0
-    if not rest or len(rest) > 4096:
+    if not rest:
         raise _invalid_duration(duration)
+    if len(rest) > _MAX_DURATION:
+        raise LimitError(f"duration is longer than {_MAX_DURATION} characters")
     total = 0
     names: set[str] = set()
     # Each segment begins where the one before ends, the last, empty one at the end of the text.

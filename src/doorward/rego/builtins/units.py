@@ -112,13 +112,15 @@ def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
 
 def _amount(text: str, name: str, part: str) -> tuple[int, int]:
     """The number of an amount, `1.5` or `1e3`, as numerator and denominator. BuiltinError if the
-    text is not a number or longer than `MAX_DIGITS`, LimitError for too large an exponent.
+    text is not a number, LimitError for too large an exponent or more than `MAX_DIGITS` characters.
     """
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1
     match = _AMOUNT.fullmatch(text)
-    if not match or len(text) > MAX_DIGITS:
+    if not match:
         raise BuiltinError(f"{name}: could not parse {part} to a number")
+    if len(text) > MAX_DIGITS:
+        raise LimitError(f"number is longer than {MAX_DIGITS} characters")
     exponent = match["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
         raise LimitError("exponent is too large")

@@ -387,10 +387,10 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
     """Format one argument by a verb. A verb that does not fit gives `%!d(string=a)`: the verb, the
     Go type and the value.
     """
+    if argument is None:  # its text is never cut
+        return spec.pad(_NIL) if verb in ("v", "T") else f"%!{verb}({_NIL})"
     if verb == "T":
         return spec.pad(spec.cut(_type(argument)))
-    if argument is None:
-        return spec.pad(_NIL) if verb == "v" else f"%!{verb}({_NIL})"
     text: str | None
     if isinstance(argument, str):
         text = _string(argument, verb, spec)

@@ -6,22 +6,27 @@ nothing, and one looks for nothing in an empty rest. So `a{*b,c}` finds no text,
 `compiler` says what a glob matches, this what the library finds. Texts are bytes here: lengths are
 those of characters, which the library compares with bytes as well.
 
-A search takes at most `MAX_STEPS` steps; each tree answers once for each part of a text.
+A search takes at most `MAX_STEPS` steps; each tree answers once for each part of a text. The tree
+of a glob is made in at most `MAX_BUILT` steps.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Final, Protocol, TypeAlias
 
 from doorward.base.records import record
 from doorward.rego.errors import LimitError
 
-__all__ = ["MAX_STEPS", "FaultError", "Part", "build_finder"]
+__all__ = ["MAX_BUILT", "MAX_STEPS", "FaultError", "Part", "build_finder"]
 
 MAX_STEPS: Final = 20_000
 """The most steps of one search, some 50 milliseconds; more is a LimitError."""
+
+MAX_BUILT: Final = 200_000
+"""The most steps to make the matchers of a glob, some 200 milliseconds; more is a LimitError."""
 
 _PLACES: Final = 8
 """How many bytes of a text count as a step where each is a place, and `_COPIED` where it is only
@@ -87,9 +92,9 @@ class Matcher(Protocol):
 def build_finder(parts: Sequence[Part], delimiters: str) -> Callable[[bytes], bool]:
     """Return a function that returns True if the library finds that a text matches a glob. It
     raises LimitError for more than `MAX_STEPS` steps, and FaultError for a fault of the library.
+    LimitError for a glob of too many parts.
     """
-    stops = tuple(map(str.encode, delimiters))
-    matcher = _compile_sequence(parts, stops)
+    matcher = _Builder(tuple(map(str.encode, delimiters))).sequence(parts)
     return lambda text: matcher.matches(text, _Search())
 
 
@@ -335,64 +340,60 @@ class _Every:
 
 @record
 class _Row:
-    """Matchers of known lengths in order."""
+    """Matchers of known lengths in order; `length` is the sum of these."""
 
     matchers: tuple[Matcher, ...]
+    length: int
 
-    @property
-    def length(self) -> int:
-        return sum(each.length for each in self.matchers)
-
-    def _matches_start(self, text: bytes, search: _Search) -> bool:
-        at = 0
+    def _matches_at(self, text: bytes, start: int, search: _Search) -> bool:
+        """Return True if each matches its part of the text from `start` on."""
+        at = start
+        is_ascii = text.isascii()
         for each in self.matchers:
-            search.step()
-            starts = [0, *_ends(text[at:])[:-1]] if text[at:] else []
+            search.step(1 if is_ascii else 1 + (len(text) - at) // _PLACES)
             wanted = each.length
             if wanted == 0 and at >= len(text):
                 raise FaultError
-            if len(starts) < wanted:
-                return False
-            # A character of several bytes at the end is cut behind its first one.
-            end = at + starts[wanted - 1] + 1
+            if is_ascii:
+                end = at + wanted if wanted else len(text)
+                if end > len(text):
+                    return False
+            else:
+                starts = [0, *_ends(text[at:])[:-1]] if at < len(text) else []
+                if len(starts) < wanted:
+                    return False
+                # A character of several bytes at the end is cut behind its first one.
+                end = at + starts[wanted - 1] + 1
             if not each.matches(text[at:end], search):
                 return False
             at = end
         return True
 
     def matches(self, text: bytes, search: _Search) -> bool:
-        return len(_ends(text)) == self.length and self._matches_start(text, search)
+        return len(_ends(text)) == self.length and self._matches_at(text, 0, search)
 
     def find(self, text: bytes, search: _Search) -> Span:
-        size = self.length
         for at in [0, *_ends(text)[:-1]] if text else []:
-            if len(text) - at < size:
+            if len(text) - at < self.length:
                 break
-            if self._matches_start(text[at:], search):
-                return at, [size]
+            if self._matches_at(text, at, search):
+                return at, [self.length]
         return None
 
 
 @record
 class _Choice:
-    """Texts that match one of several."""
+    """Texts that match one of several, `length` characters if they all have as many."""
 
     matchers: tuple[Matcher, ...]
-
-    @property
-    def length(self) -> int:
-        total = _OPEN
-        for each in self.matchers:
-            if total == _OPEN:
-                total = each.length
-            elif each.length != total:
-                return _OPEN
-        return total
+    length: int
 
     def matches(self, text: bytes, search: _Search) -> bool:
+        search.step(1 + len(self.matchers) // _PLACES)
         return any(each.matches(text, search) for each in self.matchers)
 
     def find(self, text: bytes, search: _Search) -> Span:
+        search.step(len(self.matchers))
         spans = [each.find(text, search) for each in self.matchers]
         start = min([each[0] for each in spans if each is not None], default=-1)
         if start < 0:
@@ -402,16 +403,14 @@ class _Choice:
 
 @record
 class _Tree:
-    """A matcher and what is left and right of it; None for nothing."""
+    """A matcher and what is left and right of it; None for nothing. `length` is the sum of theirs,
+    if all are known.
+    """
 
     middle: Matcher
     left: Matcher | None
     right: Matcher | None
-
-    @property
-    def length(self) -> int:
-        lengths = [each.length for each in (self.left, self.middle, self.right) if each is not None]
-        return _OPEN if _OPEN in lengths else sum(lengths)
+    length: int
 
     def find(self, text: bytes, search: _Search) -> Span:
         return None
@@ -451,109 +450,149 @@ def _is_side(side: Matcher | None, text: bytes, search: _Search) -> bool:
 # From parts to matchers
 
 
-def _compile(part: Part, stops: tuple[bytes, ...]) -> Matcher:
-    characters = tuple(map(str.encode, part.text))
-    match part.kind:
-        case "text":
-            return _Text(part.text.encode())
-        case "*":
-            return _Any(stops)
-        case "**":
-            return _Any(())
-        case "?":
-            return _Character(stops, is_range=False, is_negated=True)
-        case "choice":
-            return _compile_choice(part.options, stops)
-        case "list" if len(characters) == 1 and not part.is_negated:
-            return _Text(characters[0])
-    return _Character(characters, part.kind == "range", part.is_negated)
+class _Builder:
+    """Makes the matchers of a glob as the library does; counts the steps that this takes."""
 
+    def __init__(self, stops: tuple[bytes, ...]) -> None:
+        self._stops = stops
+        self._steps = 0
 
-def _compile_sequence(parts: Sequence[Part], stops: tuple[bytes, ...]) -> Matcher:
-    if not parts:
-        return _Nothing()
-    return _optimize(_join(_shorten([_compile(part, stops) for part in parts])))
+    def _step(self, count: int) -> None:
+        """Count steps; LimitError above `MAX_BUILT`."""
+        self._steps += count
+        if self._steps > MAX_BUILT:
+            raise LimitError(f"glob takes more than {MAX_BUILT} steps to compile")
 
+    def sequence(self, parts: Sequence[Part]) -> Matcher:
+        """Return the matcher of parts in order."""
+        if not parts:
+            return _Nothing()
+        return self._unite([self._compile(part) for part in parts])
 
-def _compile_choice(options: Sequence[Sequence[Part]], stops: tuple[bytes, ...]) -> Matcher:
-    """Return the matcher of alternatives: parts that all begin or end with are taken out of it."""
-    start, end = _common(options)
-    if not start and not end:
-        matchers = [_compile_sequence(option, stops) for option in options]
-        return matchers[0] if len(matchers) == 1 else _Choice(tuple(matchers))
-    rests = list(dict.fromkeys([tuple(option[start : len(option) - end]) for option in options]))
-    before, behind = options[0][:start], options[0][len(options[0]) - end :]
-    sequence: list[Matcher] = [_compile_sequence(before, stops)] if start else []
-    if len(rests) == 1:
-        sequence += [_compile_sequence(rest, stops) for rest in rests if rest]
-    elif all(rests):
-        sequence.append(_compile_choice(rests, stops))
-    else:
-        sequence.append(_Choice(tuple([_compile_sequence(rest, stops) for rest in rests])))
-    if end:
-        sequence.append(_compile_sequence(behind, stops))
-    return _optimize(_join(_shorten(sequence)))
+    def _unite(self, matchers: list[Matcher]) -> Matcher:
+        return _optimize(self._join(self._shorten(matchers)))
 
+    def _compile(self, part: Part) -> Matcher:
+        self._step(1)
+        characters = tuple(map(str.encode, part.text))
+        match part.kind:
+            case "text":
+                return _Text(part.text.encode())
+            case "*":
+                return _Any(self._stops)
+            case "**":
+                return _Any(())
+            case "?":
+                return _Character(self._stops, is_range=False, is_negated=True)
+            case "choice":
+                return self._choice(part.options)
+            case "list" if len(characters) == 1 and not part.is_negated:
+                return _Text(characters[0])
+        return _Character(characters, part.kind == "range", part.is_negated)
 
-def _common(options: Sequence[Sequence[Part]]) -> tuple[int, int]:
-    """Return how many parts the alternatives have in common at their start and at their end."""
-    if len(options) <= 1:
-        return 0, 0
-    shortest = min(options, key=len)
-    others = [option for option in options if option is not shortest]
-    size = len(shortest)
-    start = end = 0
-    is_left = is_right = True
-    for at in range(size):
-        back = size - 1 - at
-        if start + end >= size or not (is_left or is_right):
-            break
-        for other in others:
-            if not is_left and not is_right:
+    def _choice(self, options: Sequence[Sequence[Part]]) -> Matcher:
+        """Return the matcher of alternatives: parts that all begin or end with are taken out of
+        it.
+        """
+        start, end = self._common(options)
+        if not start and not end:
+            matchers = [self.sequence(option) for option in options]
+            return matchers[0] if len(matchers) == 1 else _make_choice(matchers)
+        rests = list(
+            dict.fromkeys([tuple(option[start : len(option) - end]) for option in options])
+        )
+        before, behind = options[0][:start], options[0][len(options[0]) - end :]
+        sequence: list[Matcher] = [self.sequence(before)] if start else []
+        if len(rests) == 1:
+            sequence += [self.sequence(rest) for rest in rests if rest]
+        elif all(rests):
+            sequence.append(self._choice(rests))
+        else:
+            sequence.append(_make_choice([self.sequence(rest) for rest in rests]))
+        if end:
+            sequence.append(self.sequence(behind))
+        return self._unite(sequence)
+
+    def _common(self, options: Sequence[Sequence[Part]]) -> tuple[int, int]:
+        """Return how many parts the alternatives have in common at their start and at their end."""
+        if len(options) <= 1:
+            return 0, 0
+        shortest = min(options, key=len)
+        others = [option for option in options if option is not shortest]
+        size = len(shortest)
+        start = end = 0
+        is_left = is_right = True
+        for at in range(size):
+            back = size - 1 - at
+            if start + end >= size or not (is_left or is_right):
                 break
-            is_left = is_left and shortest[at] == other[at]
-            is_right = is_right and not (is_left and back <= at)
-            is_right = is_right and shortest[back] == other[len(other) - 1 - at]
-        start += is_left
-        end += is_right
-    return start, end
+            self._step(len(others))
+            for other in others:
+                if not is_left and not is_right:
+                    break
+                is_left = is_left and shortest[at] == other[at]
+                is_right = is_right and not (is_left and back <= at)
+                is_right = is_right and shortest[back] == other[len(other) - 1 - at]
+            start += is_left
+            end += is_right
+        return start, end
 
+    def _join(self, matchers: Sequence[Matcher]) -> Matcher:
+        """Return one matcher of several in order: a tree around the last of the longest ones whose
+        length is known.
+        """
+        self._step(len(matchers))
+        if len(matchers) == 1:
+            return matchers[0]
+        glued = _glue(matchers)
+        if glued is not None:
+            return glued
+        longest = max(each.length for each in matchers)
+        if longest == _OPEN:
+            return _make_tree(matchers[0], None, self._join(matchers[1:]))
+        at = max(n for n, each in enumerate(matchers) if each.length == longest)
+        left, right = matchers[:at], matchers[at + 1 :]
+        return _make_tree(
+            matchers[at], self._join(left) if left else None, self._join(right) if right else None
+        )
 
-def _join(matchers: Sequence[Matcher]) -> Matcher:
-    """Return one matcher of several in order: a tree around the last of the longest ones whose
-    length is known.
-    """
-    if len(matchers) == 1:
-        return matchers[0]
-    glued = _glue(matchers)
-    if glued is not None:
-        return glued
-    longest = max(each.length for each in matchers)
-    if longest == _OPEN:
-        return _Tree(matchers[0], None, _join(matchers[1:]))
-    at = max(n for n, each in enumerate(matchers) if each.length == longest)
-    left, right = matchers[:at], matchers[at + 1 :]
-    return _Tree(matchers[at], _join(left) if left else None, _join(right) if right else None)
-
-
-def _shorten(matchers: list[Matcher]) -> list[Matcher]:
-    """Return the matchers with neighbors that can be one as one, the most of them first."""
-    best: tuple[int, int, Matcher] | None = None
-    for start in range(len(matchers)):
-        for end in range(len(matchers), start, -1):
+    def _shorten(self, matchers: list[Matcher]) -> list[Matcher]:
+        """Return the matchers with neighbors that can be one as one, the most of them first."""
+        while (run := self._longest_run(matchers)) is not None:
+            start, end = run
             glued = _glue(matchers[start:end])
-            if glued is None:
-                continue
-            is_better = best is None or best[1] - best[0] < end - start
-            if best is not None and not is_better:
-                is_better = _OPEN < best[2].length < glued.length
-            if is_better:
-                best = start, end, glued
-    if best is None:
+            assert glued is not None
+            matchers = [*matchers[:start], glued, *matchers[end:]]
         return matchers
-    start, end, glued = best
-    shorter = [*matchers[:start], glued, *matchers[end:]]
-    return shorter if len(shorter) == len(matchers) else _shorten(shorter)
+
+    def _longest_run(self, matchers: Sequence[Matcher]) -> tuple[int, int] | None:
+        """Return the start and the end of the neighbors that the library makes one: the most of
+        them, or those with the greater length. None if there are none.
+        """
+        size = len(matchers)
+        self._step(size)
+        # From each start only the most neighbors count: fewer of them have no greater length.
+        runs: list[tuple[int, int, int]] = []
+        known_end, wild_end = size, size
+        stops_behind: tuple[bytes, ...] | None = None
+        for start in reversed(range(size)):
+            known_end = start if matchers[start].length == _OPEN else known_end
+            stops = _stops_of(matchers[start])
+            if stops is None or stops != stops_behind:
+                wild_end = start if stops is None else start + 1
+            stops_behind = stops
+            runs.append((start, known_end, wild_end))
+        totals = [0, *accumulate(max(each.length, 0) for each in matchers)]
+        best: tuple[int, int] | None = None
+        best_length = _OPEN
+        for start, known_end, wild_end in reversed(runs):
+            end = max(known_end, wild_end)
+            if end - start < 2:
+                continue
+            length = _OPEN if end == wild_end else totals[end] - totals[start]
+            if best is None or best[1] - best[0] < end - start or _OPEN < best_length < length:
+                best, best_length = (start, end), length
+        return best
 
 
 def _glue(matchers: Sequence[Matcher]) -> Matcher | None:
@@ -563,7 +602,34 @@ def _glue(matchers: Sequence[Matcher]) -> Matcher | None:
     every = _glue_wild(matchers)
     if every is not None:
         return every
-    return None if any(each.length == _OPEN for each in matchers) else _Row(tuple(matchers))
+    if any(each.length == _OPEN for each in matchers):
+        return None
+    return _Row(tuple(matchers), sum(each.length for each in matchers))
+
+
+def _make_choice(matchers: Sequence[Matcher]) -> _Choice:
+    """Return a choice; its length is open if lengths differ, but not as long as only the first
+    ones are open.
+    """
+    length = _OPEN
+    for each in matchers:
+        if length == _OPEN:
+            length = each.length
+        elif each.length != length:
+            return _Choice(tuple(matchers), _OPEN)
+    return _Choice(tuple(matchers), length)
+
+
+def _make_tree(middle: Matcher, left: Matcher | None, right: Matcher | None) -> _Tree:
+    lengths = [each.length for each in (left, middle, right) if each is not None]
+    return _Tree(middle, left, right, _OPEN if _OPEN in lengths else sum(lengths))
+
+
+def _stops_of(matcher: Matcher) -> tuple[bytes, ...] | None:
+    """Return the characters at which a wild card stops; None for another matcher."""
+    if isinstance(matcher, _Character) and matcher.is_negated and not matcher.is_range:
+        return matcher.characters
+    return matcher.stops if isinstance(matcher, _Any) else None
 
 
 def _glue_wild(matchers: Sequence[Matcher]) -> Matcher | None:
@@ -572,17 +638,12 @@ def _glue_wild(matchers: Sequence[Matcher]) -> Matcher | None:
     is_open = False
     stops: tuple[bytes, ...] | None = None
     for each in matchers:
-        if isinstance(each, _Character) and each.is_negated and not each.is_range:
-            least += 1
-            own = each.characters
-        elif isinstance(each, _Any):
-            is_open = True
-            own = each.stops
-        else:
-            return None
-        if stops is not None and own != stops:
+        own = _stops_of(each)
+        if own is None or (stops is not None and own != stops):
             return None
         stops = own
+        least += isinstance(each, _Character)
+        is_open = is_open or isinstance(each, _Any)
     assert stops is not None
     if not least:
         return _Any(stops)
@@ -606,7 +667,7 @@ def _optimize(matcher: Matcher) -> Matcher:
         joined = _join_text(matcher.middle.text, left, right)
         if joined is not None:
             return joined
-    return _Tree(matcher.middle, left, right)
+    return _make_tree(matcher.middle, left, right)
 
 
 def _join_text(text: bytes, left: Matcher | None, right: Matcher | None) -> Matcher | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from doorward.rego.builtins.jose.jwk import is_rsa_key
 from doorward.rego.builtins.x509 import pem
 from doorward.rego.builtins.x509.der import Element, read
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Key, Value
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MAX_KEY: Final = 16 * 1024
-"""The most bytes of a private key in DER; a longer one cannot be read (BuiltinError)."""
+"""The most bytes of a private key in DER; a longer one is a LimitError."""
 
 Object = dict[Key, Value]
 
@@ -53,17 +53,17 @@ def private_blocks(blocks: Iterable[pem.Block]) -> list[pem.Block]:
 
 def load_private(block: pem.Block, *, any_form: bool = False) -> Any:
     """The private key in a PEM block, RSA, EC, Ed25519 or X25519, as cryptography's object.
-    BuiltinError if it is encrypted, malformed, longer than `MAX_KEY`, of another kind or curve, or,
-    unless `any_form` is True, if its form is not that of the block's label.
+    BuiltinError if it is encrypted, malformed, of another kind or curve, or, unless `any_form` is
+    True, if its form is not that of the block's label. LimitError if it is longer than `MAX_KEY`.
     """
     # only policies that handle private keys need it
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
+    if len(block.octets) > MAX_KEY:
+        raise LimitError(f"private key is longer than {MAX_KEY} bytes")
     try:
-        if len(block.octets) > MAX_KEY:
-            raise ValueError("too long")
         form = _find_form(read(block.octets).children())
         if form != block.label and not any_form:
             raise ValueError("the private key does not have the form that its PEM label names")
