@@ -67,7 +67,7 @@ def _text(tally: Tally) -> Iterator[str]:
             yield f"    {plain(each.decision_id)} {time_text(each.time_ns)} {plain(each.target)}"
             yield f"      was {_cut(each.before)}, is {_cut(each.now)}"
     if len(tally.examples) > SHOWN:
-        yield f"  and examples of {len(tally.examples) - SHOWN:,} more kinds of change"
+        yield f"  and {len(tally.examples) - SHOWN:,} more"
     if tally.no_events:
         others = counted(tally.no_events, "line is not an event", "lines are not events")
         yield f"\n{others} of a decision log"
