@@ -12,6 +12,7 @@ CODE := $(wildcard hatch_build.py src tests benchmarks examples fuzz scripts/*.p
 TYPED := $(wildcard hatch_build.py src tests benchmarks scripts/*.py examples/people) $(filter-out fuzz/engine.py,$(wildcard fuzz/*.py))
 PYTEST ?= $(BIN)/python -m pytest
 PROCESSES ?= 6
+TYPES_CACHE ?= .mypy_cache
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests that are compiled again each time, by each of the processes, take 8 seconds of each.
@@ -85,7 +86,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check $(CODE)
 
 types: $(STAMP)
-	$(BIN)/mypy $(TYPED)
+	$(BIN)/mypy --cache-dir=$(TYPES_CACHE) $(TYPED)
 
 imports: $(STAMP)
 	$(BIN)/lint-imports
