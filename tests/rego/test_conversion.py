@@ -165,6 +165,10 @@ REFUSED: list[tuple[Any, str]] = [
     (timedelta(1), "is of the class timedelta"),
     (time(12, 30), "is of the class time"),
     (datetime(2026, 1, 2), "is a time without a time zone"),
+    (
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(seconds=30))),
+        "is a time whose year in UTC is before 1 or after 9999",
+    ),
     (float("nan"), "is a number that is not finite"),
     (Decimal("Infinity"), "is a number that is not finite"),
     (Decimal("1E+5000"), "is a Decimal that cannot be converted: number exponent is out of range"),

@@ -572,8 +572,8 @@ def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
 
 
 def _read_change(entry: Any) -> Change:
-    """Return one patch operation. Raise ManifestError without `op` and `path`; the operator is
-    checked later, in `changed`.
+    """Return one patch operation; its value is None if it has none. Raise ManifestError unless it
+    is an object whose `op` and `path` are strings; the operator is checked later, in `changed`.
     """
     operator, path = (
         (entry.get("op"), entry.get("path")) if isinstance(entry, dict) else (None, None)

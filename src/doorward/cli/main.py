@@ -76,7 +76,9 @@ class Commands(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the subcommand, importing its module; None if there is no such command."""
+        """Return the subcommand, importing its module, with options that environment variables set
+        (`_read_environment`); None if there is no such command.
+        """
         if cmd_name not in _COMMANDS:
             return None
         full_name = f"doorward.cli.{cmd_name.replace('-', '_')}"

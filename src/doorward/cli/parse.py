@@ -107,8 +107,9 @@ def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 
 
 
 def _branch(item: object, label: str, depth: int, positions: bool) -> Iterator[str]:
-    """Yield the lines of a node, or of each node in a tuple (the pairs of an object, the body of
-    `not`), with rows and columns if `positions` is True.
+    """Yield the lines of a node or a scalar, or of each item of a tuple (the pairs of an object,
+    the body of `not`), labelled `label.0`, `label.1`, …; with rows and columns if `positions` is
+    True.
     """
     if not isinstance(item, tuple):
         yield from tree(item, positions=positions, label=label, depth=depth)

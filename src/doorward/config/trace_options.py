@@ -292,7 +292,9 @@ class TraceBlock:
         return self.encryption in ("tls", "mtls")
 
     def options(self) -> TraceOptions | None:
-        """Return the options of the exporter; None if `type` is not set, which turns traces off."""
+        """Return the options of the exporter, with the usual address if none is set; the client
+        certificate only for `mtls`. None if `type` is not set: no traces.
+        """
         if not self.kind:
             return None
         attributes = {

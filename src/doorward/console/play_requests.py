@@ -89,5 +89,7 @@ def offset_of(request: Request) -> int:
 
 
 def value_of(request: Request, name: str) -> Any:
-    """Return a field as a Rego value, UNDEFINED if it is missing; null is a value."""
+    """Return a field as a Rego value, UNDEFINED if it is missing; null is a value. InputError for
+    one that is nested too deeply.
+    """
     return from_python(request[name]) if name in request else UNDEFINED

@@ -303,7 +303,9 @@ def _assume_role(source: AwsSource, fetch: Fetch) -> _Keys:
 
 
 def _sts_request(source: AwsSource, region: str, form: Mapping[str, str]) -> httpx.Request:
-    """Return a request to STS in the region, with `form` as its content; not signed."""
+    """Return a request to STS in the region, with `form` as its content; not signed. The domain is
+    that of `source`, else of AWS_DOMAIN, else `amazonaws.com`, also for regions in China.
+    """
     domain = (source.domain or os.environ.get("AWS_DOMAIN") or "amazonaws.com").lower()
     url = f"https://sts.{region.lower()}.{domain}"
     return httpx.Request("POST", url, headers=_FORM, content=urlencode(form).encode())

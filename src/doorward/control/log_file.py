@@ -84,7 +84,9 @@ class LogFile:
         self._reopen()
 
     def _reopen(self) -> None:
-        """Close the file and open the one at the path; OSError if that fails."""
+        """Close the file and open the one at the path; OSError if that fails: then no file is open,
+        and the next write tries again.
+        """
         self._file.close()
         # No file is this one while none is open: the next write tries again.
         self._identity = None

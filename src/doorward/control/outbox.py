@@ -259,8 +259,9 @@ class DiskOutbox:
             os.unlink(journal)
 
     def _adopt(self, path: str) -> None:
-        """Take over a chunk file that another one left; it is moved into the part of this
-        outbox.
+        """Append a chunk file that an ended process left to the queue, and add its size; the file
+        is moved into this outbox's part first, unless it is there. The limit is not applied here.
+        OSError if it cannot be moved.
         """
         name = os.path.basename(path)
         with self._lock:

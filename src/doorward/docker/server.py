@@ -163,9 +163,11 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
 
 
 def take_inherited() -> socket.socket | None:
-    """Return the listening socket passed by systemd or our watchdog; None if there is none.
+    """Return the listening socket that our watchdog passed or, if LISTEN_PID is this process,
+    systemd; None if there is none. The environment stays as it is.
 
-    Raise BindError if systemd passes more than one, or if the descriptor is not a socket.
+    Raise BindError if systemd passes another number of sockets than one, or if the descriptor is
+    not a socket.
     """
     if LISTEN_FD in os.environ:
         return open_inherited(os.environ[LISTEN_FD])

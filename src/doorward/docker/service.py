@@ -207,7 +207,9 @@ class Service:
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then let open calls end; SIGHUP reopens the audit log.
+        """Serve until SIGTERM or SIGINT, then let open calls end and close everything; SIGHUP
+        reopens the audit log. If the watchdog of this process has ended, the process becomes the
+        watchdog (exec) and this does not return. Raise BindError if the server does not begin.
 
         `SIGNALS` must be blocked before this object is made: threads inherit the mask, and only
         `sigwait` may take these signals.

@@ -180,9 +180,11 @@ def read_http(
     services: GrpcReader | None = None,
 ) -> None:
     """Add `parsed_path`, `parsed_query` and, unless skipped, `parsed_body` and `truncated_body` of
-    the `http` object to `out`. `services` reads gRPC bodies; without it their value is None.
+    the `http` object to `out`. The body is the field `body`, or `raw_body` if that is empty or for
+    gRPC, which `services` reads; without it the value of a gRPC body is None.
 
-    Raise a RequestError if one of them cannot be parsed or, with `is_strict`, is ambiguous.
+    Raise a RequestError if one of them cannot be parsed or, with `is_strict`, is ambiguous; those
+    before it are in `out` then.
     """
     headers: dict[str, str] = http.get("headers", _NO_HEADERS)
     target = http.get("path", "")

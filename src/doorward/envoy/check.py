@@ -125,8 +125,9 @@ class _EnvoyCodec:
         return to_input(request, self._options, self._services, self._version)
 
     def write(self, decision: Decision) -> bytes:
-        """Return the serialized CheckResponse of a decision; raise ResultError if its result is
-        unusable.
+        """Return the serialized CheckResponse of a decision: in a dry run OK for a denial as well,
+        with the decision's id in a header if the options name one. Raise ResultError if its result
+        is unusable.
         """
         return to_response(
             decision.result,

@@ -31,8 +31,9 @@ class FilterMetadata:
 
 
 def read_annotations(engine: Engine, path: Sequence[object]) -> FilterMetadata:
-    """Return the unknowns and the mask rule from the METADATA of the rule at `path`, its document
-    and its packages; of several mask rules the first in this order.
+    """Return the unknowns and the mask rule from the METADATA of the rule at `path` (of several
+    definitions, the first), its document and its packages; of several mask rules the first in this
+    order, one without a path being of the rule's package.
 
     Empty if there is no such rule. Parses all policies again; raise Unreadable if a METADATA block
     of any of them is invalid, or an unknown does not begin with `input` or `data`.

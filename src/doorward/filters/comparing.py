@@ -293,8 +293,9 @@ def text_of(tree: Expr | Term, literals: Container[Key] | None = None) -> str:
 
 
 def _without_values(tree: Any, literals: Container[Key]) -> Any:
-    """Return a tree in which numbers and strings that are not in `literals` are replaced by `…`,
-    except in references below `data`.
+    """Return a copy of an expression, a term or a tuple of them for the text of an error: numbers
+    and strings that are not in `literals`, which may be secret, become the variable `…`. Booleans,
+    null, the operators of calls and references below `data` stay.
     """
     if isinstance(tree, Scalar):
         value = tree.value

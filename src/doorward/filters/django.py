@@ -218,7 +218,8 @@ def _relation(model: type[Model], name: str) -> Anything:
 
 def _join_fields(field: Anything) -> tuple[str, str] | None:
     """Return a lookup on the model that a relation leads to, and the field of this model whose
-    value it must equal. None for relations by content types.
+    value it must equal. None unless the relation is a foreign key or many-to-many, from either
+    side.
     """
     if isinstance(field, ForeignObjectRel):
         if field.many_to_many:
@@ -453,7 +454,9 @@ class _Writer:
             check_double(value)
 
     def _is_double(self, field: Field) -> bool:
-        """Return True if a column, or an element of one, is a double or of single precision."""
+        """Return True if a column (for a foreign key the one that it refers to), or an element of
+        an array, is a double or of single precision. Not for elements in documents.
+        """
         if field.table in self._elements:
             return isinstance(self._elements[field.table][0].output_field, models.FloatField)
         return isinstance(self._field_of(field), models.FloatField)

@@ -42,8 +42,9 @@ number has its sign, or is 0 where its double is.
 
 
 def plain_literal(text: str) -> str:
-    """Return a name or letters as an SQL literal; raise FilterError for characters that databases
-    read differently.
+    """Return a name or letters as an SQL literal in quotes. FilterError unless all are letters,
+    digits, spaces or one of a few signs (`_PLAIN`) that every database and driver reads alike;
+    commas, `%` and brackets are not among them.
     """
     if not _PLAIN.fullmatch(text):
         message = "a filter cannot use a key or letter with a quote, backslash or similar character"

@@ -168,8 +168,9 @@ class Scope:
         return Place(location.row, location.name, call.name, text)
 
     def _with_default(self, call: Call) -> Place:
-        """Return the meaning of `object.get(row, "column", 1)`: the column and its default.
-        UnclearError if the operands are not a row, the name of a column and a known scalar.
+        """Return the meaning of `object.get(row, "column", 1)`, also with `["column"]` and with
+        variables of a known value: the column and its default. UnclearError if the operands are not
+        a row, the name of a column and a known scalar.
         """
         terms: list[Term | Meaning] = [
             self.read(each) if isinstance(each, (Ref, Var)) else each for each in call.args

@@ -553,7 +553,7 @@ class PolicyAdminMixin:
 
     def get_actions(self, request: Any) -> dict[str, Any]:
         """Return the actions, each of which raises PermissionDenied, before it runs, unless each
-        selected row allows all of its permissions.
+        selected row allows all of its permissions (`change` if it names none).
         """
         actions = super().get_actions(request)  # type: ignore[misc]
         return {name: (self._guard_action(run), *rest) for name, (run, *rest) in actions.items()}

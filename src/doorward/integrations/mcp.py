@@ -211,7 +211,9 @@ class PolicyMiddleware(Middleware):
         return await call_next(context)
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Return the tools that the policy allows to be listed."""
+        """Return the tools that the policy allows to be listed; each is decided alone, and costs no
+        budget.
+        """
         return await self._keep_allowed("tools/list", await call_next(context), _name)
 
     async def on_list_resources(self, context: MiddlewareContext[Any], call_next: Next) -> Any:

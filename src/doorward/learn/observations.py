@@ -85,8 +85,8 @@ class Cell:
             self.example = example
 
     def add_values(self, shape: Shape, segments: Sequence[str]) -> None:
-        """Add the values of the segments that have a type, such as numbers, to the sample for each
-        position.
+        """Add the values of the segments that have a type, such as numbers, to the sample of each
+        position; a full sample keeps the values of the lowest rank (`_keep_lowest`).
         """
         known = self.values
         if known is None:
@@ -219,8 +219,9 @@ class Observations:
         return cell
 
     def _count_cell(self, subject: Subject) -> None:
-        """Count a new cell. If the subject has too many, all counts of the subject are dropped;
-        raise LearnError if there are too many cells in all.
+        """Count a new cell. If the subject has more than `MAX_SHAPES` now, its cells are removed
+        and the sum of their counts goes to `searching`; otherwise raise LearnError if there are
+        more than `MAX_CELLS` in all.
         """
         self.cells += 1
         self.shapes[subject] += 1

@@ -450,7 +450,9 @@ def _with_part(entries: list[Entry], part: Part) -> list[Entry]:
 
 
 def _attributes(entry: Entry, position: int) -> tuple[Attribute, ...]:
-    """Return the attributes of the subject whose value the entry's segment is."""
+    """Return the attributes of the subject whose value the segment at `position` is; its token must
+    be one of attributes.
+    """
     token = entry.tokens[position]
     assert isinstance(token, tuple)
     assert not isinstance(token, Numbered)

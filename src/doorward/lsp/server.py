@@ -293,7 +293,8 @@ class _Editor:
 
     def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
         """Return the edits that rename a symbol in all files. JsonRpcInvalidParams, which the
-        editor shows, if that is not possible.
+        editor shows, if the symbol cannot be renamed, the name is invalid or taken, or a policy has
+        errors.
         """
         uri, offset = self._place(params.text_document.uri, params.position)
         try:

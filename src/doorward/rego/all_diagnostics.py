@@ -32,8 +32,10 @@ def find_errors(
     parsed: Mapping[str, Parsed], registry: Registry, options: CheckOptions
 ) -> list[Diagnostic]:
     """Return the errors of all files, by position; [] if there are none. `parsed` holds the results
-    of parsing with recovery, by file name. The rest of a file with errors is checked too; errors
-    that may only follow from a part left out are not reported.
+    of parsing with recovery, by file name. The rest of a file with errors is checked too, at most
+    `MAX_ROUNDS` times, each time without the rules with errors and with at most
+    `options.max_errors` of them; without strict mode if a file has syntax errors. Errors that may
+    only follow from a part left out are not reported.
     """
     errors = [error for each in parsed.values() for error in each.errors]
     errors += _check_in_rounds(list(parsed.values()), registry, options)

@@ -209,7 +209,7 @@ def _from_decimal(value: Any, position: _Position) -> int | Number:
 
 def _from_datetime(value: Any, position: _Position) -> str:
     """Return a time as RFC 3339, in UTC if its offset is not in whole minutes; InputError if it has
-    no zone.
+    no zone, or if its year in UTC is not one of four digits.
     """
     offset = value.utcoffset()
     if offset is None:
@@ -217,7 +217,10 @@ def _from_datetime(value: Any, position: _Position) -> str:
     if offset.microseconds or offset.seconds % 60:
         from datetime import UTC
 
-        value = value.astimezone(UTC)  # RFC 3339 has no seconds in an offset
+        try:
+            value = value.astimezone(UTC)  # RFC 3339 has no seconds in an offset
+        except OverflowError:
+            _refuse(position, "is a time whose year in UTC is before 1 or after 9999")
     text: str = value.isoformat()
     return text[: -len("+00:00")] + "Z" if text.endswith("+00:00") else text
 

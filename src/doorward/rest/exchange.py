@@ -217,10 +217,10 @@ class Exchange:
         return gzip_response(answer, accept, self.service.config.server)
 
     async def _read(self, room: Room) -> Body:
-        """Return the body of the request, decompressed; its bytes and its value's memory are taken
-        from `room`.
-
-        Raise BadRequest if it is too large or malformed, NoRoomError if memory is not free in time.
+        """Return the body of the request, decompressed if it is gzip and the route allows that. Its
+        bytes are taken from `room`, and so is the estimated memory of its value if it was
+        compressed or has more than `UNCOUNTED` bytes. Raise BadRequest if it cannot be
+        decompressed, or it or its value is too large; NoRoomError if memory is not free in time.
         """
         service, request, expected = self.service, self.request, self._route.body
         limits = service.config.server

@@ -543,8 +543,8 @@ _SIGNS: Final[Mapping[str, str]] = {
 
 
 def _infix(expr: Expr) -> Expr:
-    """Return a comparison as infix, an equation with its constant on the right; other expressions
-    unchanged.
+    """Return a comparison as infix, with `==` for `=`, and an equation with a scalar on its right;
+    other expressions unchanged.
     """
     call = expr.term
     if not isinstance(call, Call) or call.name not in _SIGNS or len(call.args) != 2:

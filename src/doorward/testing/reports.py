@@ -136,8 +136,8 @@ def _duration(nanoseconds: int) -> str:
 
 
 def json_report(results: Iterable[Result], more: Iterable[str] = ()) -> str:
-    """Return the results as the indented JSON list of `opa test --format json`; `more` are further
-    JSON objects for the list.
+    """Return the results as the indented JSON list of `opa test --format json`, `[]` if there are
+    none; `more` are the texts of further JSON objects at its end.
     """
     documents = [*map(_document, results), *more]
     return indent("[" + ",".join(documents) + "]", "", "  ")

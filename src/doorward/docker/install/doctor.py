@@ -61,8 +61,9 @@ def is_in_force(installed: Installation) -> bool:
 
 
 def diagnose(installed: Installation) -> Iterator[Finding]:
-    """Yield the findings of all checks of the daemon, its configuration, the plugin and its
-    decisions, the basic ones first.
+    """Yield the findings about the daemon, its configuration, the plugin, its files and decisions,
+    and the system around them, the basic ones first. What only a running plugin can tell is left
+    out if it does not answer.
     """
     status = read_status(installed.listens)
     yield from _process(installed)

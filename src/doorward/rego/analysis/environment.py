@@ -238,9 +238,9 @@ def _document_path(target: Ref | Var) -> tuple[Key, ...] | None:
 
 
 def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Type | None:
-    """Return the type that `path` leads to from `node`. Below a node with a type, and from an
-    operand that is not constant on, the path is followed in the type. None if it leaves the known
-    tree elsewhere.
+    """Return the type that `path` leads to from `node`. Where a node with a type has no child for
+    an operand, and from an operand that is not constant on, the rest is followed in the type:
+    UNKNOWN if nothing can be there. None if the path leaves the tree at a node without a type.
     """
     for n, operand in enumerate(path):
         if node is None:

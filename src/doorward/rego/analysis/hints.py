@@ -81,8 +81,9 @@ def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) ->
 
 
 def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnostic:
-    """Return the error with a hint for a likely cause, and with an edit that applies it if there is
-    one; the error itself if no cause is known.
+    """Return the error with a hint for a likely cause and with an edit that applies it, or None;
+    they replace its own, but the hint of an undefined function. The error itself if no cause is
+    known.
     """
     hint: str | None = None
     fix: Fix | None = None

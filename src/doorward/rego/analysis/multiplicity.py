@@ -225,8 +225,9 @@ def in_order(
     terms: Sequence[Term], bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Iterator[int]:
     """Yield the positions of `terms` in the order of computation: always the first term that is
-    known, or the first one left if none is. The caller adds the variables that a term binds to
-    `bound` before it asks for the next.
+    known, or the first one left if none is. Known: computable from the variables in `bound`
+    (`is_known`); `outer` are the variables that occur outside closures. The caller adds the
+    variables that a term binds to `bound` before it asks for the next.
     """
     waiting = list(range(len(terms)))
     while len(waiting) > 1:

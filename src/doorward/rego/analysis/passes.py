@@ -133,7 +133,9 @@ class Program:
 
     @property
     def withs(self) -> list[With]:
-        """All `with` replacements, during the check."""
+        """All `with` replacements, from `build_rule_tree` to `check_deprecated`; [] before and
+        after.
+        """
         return [item for each in self.sites for item in each.withs]  # in no rule with a shape
 
     @property

@@ -100,7 +100,10 @@ def _is_end(statement: ast.stmt) -> bool:
 
 
 def _legend(used: set[str], names: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that explain the names used in a listing."""
+    """Yield the heading of a listing and the lines that explain its names: the context, always; the
+    kinds of names in `used`; and each constant `k.N` or `at.N` among them, by number. `names` must
+    have these constants.
+    """
     yield "Generated from Rego, for reading only."
     yield from _CONTEXT
     kinds = {name.partition(".")[0] for name in used if "." in name}

@@ -66,7 +66,9 @@ class _Tree:
             yield f"{lead}  ({counted(left, 'further definition')} not shown)"
 
     def _answer(self, attempt: Attempt) -> str:
-        """Return a rule's name with its operands and answer."""
+        """Return `name(operands) is answer`, without the parentheses if there are no operands, and
+        with `, its default` behind it if a default gave the answer.
+        """
         labels = self.record.parameters(attempt)
         operands = ", ".join(map(self.record.value_text, attempt.operands, labels))
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name

@@ -86,7 +86,9 @@ class Moment:
 
 
 def as_bytes(text: str) -> str:
-    """Return the UTF-8 bytes of `text` as a string with one character for each byte."""
+    """Return the UTF-8 bytes of `text` as a string with one character for each byte; a lone
+    surrogate gives three.
+    """
     return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 

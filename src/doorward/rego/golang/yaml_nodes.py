@@ -171,7 +171,9 @@ def _node_loader(parser: Any) -> Any:
 
 
 def _message_of(error: Any) -> str:
-    """Return the message of PyYAML's error in libyaml's words."""
+    """Return the message of PyYAML's error in libyaml's words, without `yaml:` and the line;
+    PyYAML's own text if these are not known.
+    """
     text: str = error.problem or "unknown problem parsing YAML content"
     if text.startswith("expected <block end>"):
         is_list = "collection" in (error.context or "")

@@ -125,7 +125,9 @@ class _Writer:
         self.write_node(next(self.events), is_value=True)
 
     def start_line(self) -> None:
-        """Go to the current indentation: on this line if it is not beyond it, or on a new one."""
+        """Go to the current indentation: on this line if it has only spaces and the indicators `-`,
+        `?` and `:` and is not beyond it (at it, only behind a space), otherwise on a new one.
+        """
         indent = max(self.indent, 0)
         if (
             not self.is_indented

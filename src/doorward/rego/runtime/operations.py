@@ -345,7 +345,7 @@ def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
 
 
 def less(a: Any, b: Any) -> bool:
-    """Return True if `a` is before `b` in Rego's order."""
+    """Return True if `a` is before `b` in Rego's order. EvalError if the deadline has passed."""
     if type(a) is int and type(b) is int:
         return a < b
     return compare(a, b) < 0

@@ -507,8 +507,9 @@ class TermWriter:
     # Lists
 
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
-        """Write items with `write`, separated by commas: on the lines on which they were in the
-        source, or on one line if all began on one. `span` begins at the opening bracket, and
+        """Write items with `write`, separated by commas: on one line if all began on one and no
+        comment stands between, otherwise on the lines of the source, each with a comma at its end,
+        and begin a new line for the closing bracket. `span` begins at the opening bracket, and
         `close` is the row of the closing one, -1 if unknown; the caller writes both brackets.
         """
         lines = _lines(items)

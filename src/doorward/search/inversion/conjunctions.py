@@ -178,8 +178,9 @@ class Conjunctions:
         return self._texts[group]
 
     def values_of(self, group: Numbers, apply: Apply) -> tuple[dict[str, Any], ...]:
-        """Return solutions of a group, () if none was found: in each, the values of its leaves by
-        their texts. Cached.
+        """Return solutions of comparisons that share numbers, at most one for each leaf: the values
+        of the leaves by their texts; () if none was found, which does not prove that there is none.
+        Cached by the identity of the group: `apply` counts only in the first call.
         """
         known = self._values.get(id(group))
         if known is None:

@@ -242,7 +242,9 @@ def _absent_key(paths: Paths) -> Lens:
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs with a truthy value under a wanted key."""
+        """Yield inputs with a truthy value under a wanted key: at most two for each of the first 8
+        samples that are such keys.
+        """
         for sample in want.samples[:8]:
             if type(sample) is str and want.accepts(sample):
                 yield from islice(paths[sample].changed(TRUTHY, input), 2)

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, Engine, EvalError
-from doorward.rego.builtins.inversion.inverses import sign_token, variants, witnesses
+from doorward.rego.builtins.inversion.inverses import (
+    invert_time_format,
+    sign_token,
+    variants,
+    witnesses,
+)
 from doorward.rego.shared import CALL_ERRORS
 from doorward.rego.tools import Builtin, equal, kinds
 
@@ -266,6 +271,11 @@ def test_candidates_are_bounded() -> None:
 def test_no_text_is_proposed_for_an_offset_out_of_range() -> None:
     for offset in (-1, 10**12):
         assert list(candidates(REGISTRY["substring"], 0, "a", ["abc", offset, 1])) == []
+
+
+def test_a_time_before_1970_keeps_its_fraction() -> None:
+    (value,) = invert_time_format(0, "1969-12-31T23:59:59.500000+00:00", [0])
+    assert value == -500_000_000
 
 
 def test_variants_are_other_values() -> None:

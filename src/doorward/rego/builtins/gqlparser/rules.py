@@ -563,7 +563,10 @@ class _Walker:
                 self.add(variable, f'Variable "${child["Value"]["Raw"]}" {wrong} {where}')
 
     def check_type(self, value: Node) -> None:
-        """Rule ValuesOfCorrectType."""
+        """Add the errors of a value by the rule ValuesOfCorrectType: of a custom scalar only null
+        is checked, of a variable only its default. The value must have an `ExpectedType` and a
+        `Definition`.
+        """
         kind, expected, definition = value["Kind"], value["ExpectedType"], value["Definition"]
         if kind == _NULL and expected["NonNull"]:
             self.add(value, f'Expected value of type "{type_text(expected)}", found null.')

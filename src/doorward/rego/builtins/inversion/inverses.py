@@ -16,6 +16,7 @@ import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
+from math import floor
 from typing import Any, Final
 
 from doorward.base.digits import parse_digits
@@ -531,8 +532,9 @@ def invert_replace(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_replace_n(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Texts for `strings.replace_n` (operand 1): `want` with the first 16 replacements undone, as
-    far as their new text is not empty, and `want` itself. [] for the patterns (operand 0).
+    """Two texts for `strings.replace_n` (operand 1): `want` with the first 16 replacements all
+    undone, one after the other, without those whose new text is empty; and `want` itself. [] for
+    the patterns (operand 0).
     """
     if i == 0:
         return []
@@ -860,8 +862,8 @@ def _like(stamp: Any, ns: int) -> Any:
 
 
 def _moment(stamp: Any) -> int:
-    """The nanoseconds of a time operand, a number or an array that begins with one; 0 for
-    others.
+    """The nanoseconds of a time operand, an integer or an array that begins with one; 0 for others,
+    such as floats.
     """
     ns = stamp[0] if isinstance(stamp, list) and stamp else stamp
     return ns if type(ns) is int else 0
@@ -926,13 +928,14 @@ def invert_diff(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_time_format(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Return a list of the time in nanoseconds that the ISO text `want` means, in the form of the
-    operand. ValueError for another text.
+    """Return a list of the time in nanoseconds that the ISO text `want` means, in the form of
+    operand 0, whose layout is ignored; a text without a zone is local time. ValueError for another
+    text.
     """
     from datetime import datetime  # few ask for it
 
     moment = datetime.fromisoformat(want)
-    return [_like(o[0], int(moment.timestamp()) * 10**9 + moment.microsecond * 1_000)]
+    return [_like(o[0], floor(moment.timestamp()) * 10**9 + moment.microsecond * 1_000)]
 
 
 def invert_to_number(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:

@@ -243,7 +243,9 @@ class Builder:
         self.add(self._note_failure(number, row))
 
     def _note_failure(self, number: int, row: int) -> ast.stmt:
-        """Return a statement that records the row of a failed condition of definition `number`."""
+        """Return the statement that records `row` for definition `number`: that of the condition
+        that failed, or 0 if it answered. Binds `_marks` at the start of the function.
+        """
         marks = self.temps.bind_at_start("_marks", attribute(load("ctx"), "marks"))
         target = ast.Subscript(value=marks, slice=ast.Constant(value=number), ctx=ast.Store())
         return ast.Assign(targets=[target], value=ast.Constant(value=row))
