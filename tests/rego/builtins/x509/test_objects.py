@@ -366,9 +366,13 @@ def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> No
         numbers.public_numbers,
     )
     long = key_block(tlv(0x30, b"\0" * MAX_KEY))
-    for text in (private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)), long):
-        with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
-            invoke("crypto.parse_private_keys", text)
+    with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
+        invoke(
+            "crypto.parse_private_keys",
+            private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)),
+        )
+    with pytest.raises(LimitError, match="longer than 16384 bytes"):
+        invoke("crypto.parse_private_keys", long)
 
 
 def test_texts_too_long_are_refused() -> None:
