@@ -51,15 +51,16 @@ class Guard:
         self._others: frozenset[int] = frozenset()
         self._threads: frozenset[threading.Thread] | None = None
 
-        for owner, name in CALLS:
-            setattr(owner, name, self._noted(getattr(owner, name), name))
+        for owner, name in CALLS:  # for the life of the process
+            event = f"{owner.__name__}.{name}"
+            setattr(owner, name, self._noted(getattr(owner, name), event))
 
-    def _noted(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """Return a function that notes the call and then makes it."""
+    def _noted(self, call: Callable[..., Any], event: str) -> Callable[..., Any]:
+        """Return a function that notes the event and then makes the call."""
 
         @wraps(call)
         def noted(*args: Any, **options: Any) -> Any:
-            self._note(name)
+            self._note(event)
             return call(*args, **options)
 
         return noted
@@ -87,9 +88,9 @@ class Guard:
             thread.join(max(0.0, deadline - time.monotonic()))
         return [f"thread {each.name}" for each in begun if each.is_alive()]
 
-    def _note(self, name: str) -> None:
+    def _note(self, event: str) -> None:
         if self._seen is None or threading.get_ident() in self._others:
             return
         frames = traceback.extract_stack(limit=_FRAMES)[:-2]
         lines = [f"  {frame.filename}:{frame.lineno} {frame.line}" for frame in frames]
-        self._seen.append("\n".join([name, *lines]))
+        self._seen.append("\n".join([event, *lines]))

@@ -88,7 +88,6 @@ class LogFile:
         and the next write tries again.
         """
         self._file.close()
-        # No file is this one while none is open: the next write tries again.
         self._identity = None
         self._open()
 

@@ -238,8 +238,7 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
     if exponent:
         if not mantissa.strip("-0."):
             return _zero(text)
-        # Zeros in front count for nothing; `int` need not read thousands of digits.
-        if len(exponent.lstrip("+-0")) > 6 or abs(int(exponent)) > max_exponent:
+        if abs(int(exponent)) > max_exponent:
             raise ValueError("number exponent is out of range")
     elif "." not in mantissa and text != "-0":
         return int(text)

@@ -23,6 +23,8 @@ from doorward.rego.golang import indent, marshal, object_text, ordered_text
 from doorward.rego.shared import EvaluationAborted, ParseError, Timers, within
 
 __all__ = [
+    "NO_ROOM",
+    "TOO_MANY",
     "bad_request",
     "busy",
     "encoded",

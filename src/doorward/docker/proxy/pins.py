@@ -244,6 +244,7 @@ class Pins:
         if documents is None:
             return False
         until = monotonic() - NEW
+        before = len(self._paths)
         for name in list(self._paths):
             point = f"{self.folder}/{name}"
             # By bytes anywhere in the documents: too many kept pins are harmless, one
@@ -251,8 +252,9 @@ class Pins:
             if point.encode() in documents or self._since.get(name, 0.0) > until:
                 continue
             self._remove_pin(name)
-        # Before another mount can fail: a start would make again what the file has.
-        self._write()
+        if len(self._paths) < before:
+            # Before another mount can fail: a start would make again what the file has.
+            self._write()
         return len(self._paths) < MOST_PINS
 
     def _remove_pin(self, name: str) -> None:

@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias
 from doorward.base.records import record
 from doorward.rego.errors import LimitError
 
-__all__ = ["MAX_BUILT", "MAX_STEPS", "FaultError", "Part", "build_finder"]
+__all__ = ["MAX_STEPS", "FaultError", "Part", "build_finder"]
 
 MAX_STEPS: Final = 20_000
 """The most steps of one search, some 50 milliseconds; more is a LimitError."""
