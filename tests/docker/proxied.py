@@ -35,8 +35,9 @@ class Proxied(PrivateDaemon):
         return Proxied(self.folder, self.port, service=self.service, path=path, audit=self.audit)
 
     def decided(self) -> list[dict[str, Any]]:
-        """The lines of the audit log."""
-        return [json.loads(line) for line in self.audit.read_text().splitlines()]
+        """The lines of the audit log, without one that is being written."""
+        written, _, _ = self.audit.read_text().rpartition("\n")
+        return [json.loads(line) for line in written.splitlines()]
 
 
 @contextmanager
