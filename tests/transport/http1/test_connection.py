@@ -302,12 +302,19 @@ def test_a_draining_connection_answers_what_comes_and_ends(wire: Callable[..., W
     server.connection.shutdown()
     assert b"connection: close\r\n" in server.send(GET)
     assert server.is_closing()
-    idle = wire(echo)
-    idle.connection.shutdown()
-    for _ in range(3):
-        assert not idle.is_closing()
-        idle.advance(0.05)
-    assert idle.is_closing()
+
+
+@pytest.mark.parametrize(("requests", "sweeps"), [(0, 40), (1, 3)])
+def test_a_draining_connection_without_a_request_is_closed_later_if_it_is_new(
+    wire: Callable[..., Wire], requests: int, sweeps: int
+) -> None:
+    server = wire(echo)
+    server.send(GET * requests)
+    server.connection.shutdown()
+    for _ in range(sweeps):
+        assert not server.is_closing()
+        server.advance(0.05)
+    assert server.is_closing()
 
 
 @pytest.mark.parametrize(

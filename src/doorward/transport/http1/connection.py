@@ -36,8 +36,12 @@ LINGER: Final = 2.0
 """Seconds in which a client may read the last response before the connection is aborted. They count
 from the first sweep that finds the connection ending."""
 # Sweeps come ten times as often while the server drains, so that its end is not held up.
-_DRAINED: Final = 2
-"""The number of sweeps without a request after which a draining connection is closed."""
+_DRAINED: Final = 3
+"""The sweep without a request in which a draining connection is closed."""
+_DRAINED_NEW: Final = 40
+"""The same for a new connection. Its client may have sent its first request, and not repeat it: on
+a busy machine that takes more than the 150 ms of the others.
+"""
 _CLOSE: Final = b"connection: close\r\n"
 _TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
 
@@ -122,8 +126,8 @@ class HttpConnection(asyncio.Protocol):
         """The state of `states.LIFE`."""
         self._unread = 0
         self._draining = False
-        self._sweeps = 0
-        """The sweeps without a request since the connection drains."""
+        self._sweeps_left = 0
+        """The sweeps without a request after which the draining connection is closed."""
         self._ending_since: float | None = None
 
     # As the loop calls it
@@ -218,8 +222,8 @@ class HttpConnection(asyncio.Protocol):
             if now - self._write_since > limits.write_timeout:
                 self._transport.abort()
         elif self._draining and self._is_between_requests:
-            self._sweeps += 1
-            if self._sweeps > _DRAINED:
+            self._sweeps_left -= 1
+            if self._sweeps_left <= 0:
                 self._close_idle()
         elif self._message == "head" and waited > limits.head_timeout:
             self._close_idle()
@@ -239,11 +243,11 @@ class HttpConnection(asyncio.Protocol):
     def shutdown(self) -> None:
         """Begin to drain: the connection ends with its next response, or soon if it is idle.
 
-        A new connection stays open for its first request, which no client repeats. With a successor
-        process an idle connection is retired, so that no request is lost.
+        A new connection stays open for its first request, which no client repeats, for two seconds.
+        With a successor process an idle connection is retired, so that no request is lost.
         """
         self._draining = True
-        self._sweeps = 0
+        self._sweeps_left = _DRAINED if self._messages else _DRAINED_NEW
         if self._messages == 0:
             return  # nobody repeats the first request of a connection
         if self._connections.has_successor:
@@ -271,7 +275,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._is_between_requests:
             return False
         self._draining = True
-        self._sweeps = 0
+        self._sweeps_left = _DRAINED
         # Last: what has arrived already is read in here, and may become the current request.
         transport.retire()
         return True
@@ -608,7 +612,7 @@ class HttpConnection(asyncio.Protocol):
         """Forget the answered request; with `ends`, end the connection."""
         self._current = self._call = self._stream = None
         self._since = self._connections.now
-        self._sweeps = 0
+        self._sweeps_left = _DRAINED
         if ends:
             self._end()
 
