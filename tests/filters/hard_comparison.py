@@ -103,6 +103,8 @@ _DDL: Final = {
         " o boolean, u uuid) character set utf8mb4",
     ],
 }  # fmt: skip
+INDEXED: Final = "inxfstkcdzou"
+"""Columns with an index, in which a database looks up what it compares in its own way."""
 SESSIONS: Final = {
     "postgresql": [
         [], ["set standard_conforming_strings = off", "set escape_string_warning = off"],
@@ -248,6 +250,8 @@ class Policy:
         known = draw.choice(finite)
         if KINDS[name] == "text" and draw.random() < 0.1:
             known += " "
+        if isinstance(known, int) and not isinstance(known, bool) and draw.random() < 0.15:
+            return f"{known}.{draw.choice([4, 5])}"  # which an index may round to the integer
         return str(known) if isinstance(known, Decimal) else json.dumps(known, ensure_ascii=False)
 
 
@@ -313,6 +317,8 @@ class Comparison:
             with engine.begin() as connection:
                 for statement in _DDL[dialect]:
                     connection.exec_driver_sql(statement)
+                for name in INDEXED:
+                    connection.exec_driver_sql(f"create index hard_{name} on hard ({name})")
                 cells = [stored(row, dialect) for row in table]
                 names, marks = ", ".join(cells[0]), ", ".join(["%s"] * len(cells[0]))
                 insert = f"insert into hard ({names}) values ({marks})"

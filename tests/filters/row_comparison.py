@@ -106,6 +106,9 @@ _DDL: Final = {
     ],
 }
 
+INDEXED: Final = {"doc": ["a", "b", "s", "t", "ok", "u", "d", "e", "c"], "plain": list("abst")}
+"""Columns with an index, in which a database looks up what it compares in its own way."""
+
 
 class Base(DeclarativeBase):
     """The mapped classes of this program."""
@@ -158,6 +161,10 @@ class Comparison:
             with engine.begin() as connection:
                 for statement in _DDL[dialect]:
                     connection.exec_driver_sql(statement)
+                for table, names in INDEXED.items():
+                    for name in names:
+                        index = f"create index {table}_{name} on {table} ({name})"
+                        connection.exec_driver_sql(index)
                 mark = "?" if dialect == "sqlite" else "%s"
                 for table, count in (("doc", len(COLUMNS) + 1), ("plain", 6)):
                     insert = f"insert into {table} values ({', '.join([mark] * count)})"

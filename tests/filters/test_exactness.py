@@ -20,7 +20,7 @@ from sqlalchemy import CHAR, BigInteger, Double, Numeric, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from doorward.filters import Conditions, FilterError, to_conditions, to_sql
+from doorward.filters import Conditions, FilterError, Names, to_conditions, to_sql, to_sql_text
 from doorward.filters.sql import Dialect
 from doorward.filters.sqlalchemy import where
 from doorward.rego import CompileError, Engine, InputError, from_python
@@ -366,3 +366,43 @@ def test_a_number_next_to_nothing_is_refused(number: str) -> None:
     for dialect in get_args(Dialect):
         with pytest.raises(FilterError, match="nearer to 0 than 1e-30"):
             to_sql(filtered, COLUMNS, dialect)
+
+
+FRACTIONS: Final = ["input.docs.n == 1.5", "input.docs.n in [4.4, 7]", "not input.docs.n == 11.5"]
+
+
+@pytest.mark.parametrize("how", ["clause", "text", "expression"])
+def test_an_index_rounds_no_number(mariadb: int, how: str) -> None:
+    """MariaDB finds 2 where an index of integers is asked for 1.5."""
+    url = f"mysql+pymysql://root@127.0.0.1:{mariadb}/test?charset=utf8mb4"
+    database = sqlalchemy.create_engine(url)
+    table = sqlalchemy.Table(
+        "docs",
+        sqlalchemy.MetaData(),
+        sqlalchemy.Column("n", sqlalchemy.BigInteger, index=True),
+    )
+    for body in FRACTIONS:
+        engine = Engine({"f.rego": f"package f\n\ninclude if {body}\n"})
+        left = engine.partial("data.f.include", ["input.docs"], only_truth=True)
+        filtered = to_conditions(left)
+        with database.connect() as connection:
+            table.create(connection)
+            connection.execute(table.insert(), [{"n": n % 13} for n in range(130)])
+            if how == "expression":
+                selected = connection.scalars(
+                    sqlalchemy.select(table.c.n).where(where(filtered, {"docs": table}))
+                )
+            else:
+                clause = to_sql(filtered, {"docs": {"n": "number"}}, "mysql")
+                text = clause.text
+                if how == "text":
+                    text = (to_sql_text(filtered, Names({}), "mysql") or "").removeprefix("WHERE ")
+                values = clause.parameters if how == "clause" else ()
+                selected = connection.exec_driver_sql(
+                    f"select n from docs force index (ix_docs_n) where {text}", values
+                ).scalars()
+            query = engine.prepare("data.f.include")
+            decided = [query.value(from_python({"docs": {"n": n}})) is True for n in range(13)]
+            assert set(selected) == {n for n, allowed in enumerate(decided) if allowed}
+            table.drop(connection)
+    database.dispose()

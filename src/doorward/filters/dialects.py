@@ -106,6 +106,8 @@ class SQLDialect:
     """Raises FilterError for a number that is not a double and that the database cannot compare
     exactly.
     """
+    rounds_fractions: bool = False
+    """True if `=` with a number that has a fraction may be rounded (`has_fraction`)."""
     ignores_last_spaces: bool = False
     """True if texts that differ only in spaces at the end are equal; their order cannot be asked
     then.
@@ -219,6 +221,7 @@ _MYSQL: Final = SQLDialect(
     single="CAST(CAST({} AS CHAR) AS DOUBLE)",
     float_is_single=True,
     check_number=check_decimal,
+    rounds_fractions=True,
     # They avoid `=`: after `LOCATE('a', s) = 1` MariaDB (10.11) takes `LOCATE('Ä', s)` for 1 as
     # well, since the connection's collation compares the two literals as equal.
     searches={

@@ -51,7 +51,7 @@ from doorward.filters.django_expressions import (
     StoredAs,
     TextFunction,
 )
-from doorward.filters.exact_numbers import check_double, is_double
+from doorward.filters.exact_numbers import check_double, has_fraction, is_double
 from doorward.filters.hints import BYTES, GENERIC, OWN_TYPE, ZONES
 from doorward.filters.logic import to_predicate
 from doorward.filters.predicates import (
@@ -480,6 +480,8 @@ class _Writer:
         if kind == "number" and not is_double(value):  # type: ignore[arg-type]  # a number
             check_decimal(value)  # type: ignore[arg-type]  # for any database
             return self._compare_exactly(column, operator, operand)
+        if kind == "number" and operator == "eq" and has_fraction(value):  # type: ignore[arg-type]
+            return Q(GreaterThanOrEqual(column, operand)) & Q(LessThanOrEqual(column, operand))
         return self._operation(column, operator, operand)
 
     def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:

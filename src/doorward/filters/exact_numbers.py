@@ -10,7 +10,7 @@ from doorward.filters.conditions import fault
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
-__all__ = ["check_double", "check_range", "is_double"]
+__all__ = ["check_double", "check_range", "has_fraction", "is_double"]
 
 
 def is_double(value: int | Number) -> bool:
@@ -27,6 +27,19 @@ def is_double(value: int | Number) -> bool:
     if decimal == decimal.to_integral_value():
         return Decimal(double) == decimal
     return Decimal(repr(double)) == decimal
+
+
+def has_fraction(value: int | Number) -> bool:
+    """Return True if a number is not an integer.
+
+    `=` with such a number must be written as `>=` and `<=`: where a column has an index, MariaDB
+    (10.11) rounds the number to the type of the column, finds the rows in the index and does not
+    compare them again, so that `n = 1.5` selects rows of 2.
+    """
+    if type(value) is int:
+        return False
+    decimal = Decimal(number_text(value))
+    return decimal != decimal.to_integral_value()
 
 
 def check_double(value: int | Number) -> None:

@@ -27,7 +27,7 @@ from doorward.filters.columns import (
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault
 from doorward.filters.dialects import DIALECTS, SQLDialect
-from doorward.filters.exact_numbers import is_double
+from doorward.filters.exact_numbers import has_fraction, is_double
 from doorward.filters.hints import DECLARED
 from doorward.filters.logic import to_predicate
 from doorward.filters.mappings import Names
@@ -335,6 +335,8 @@ class _Writer:
             if self._dialect.decimal:
                 decimal = self._dialect.decimal.format(name)
                 return self._compare_exactly(operator, name, decimal, lambda: self._bind(value))
+        if operator == "eq" and self._is_rounded(value, kind):
+            return f"{name} >= {self._bind(value)} AND {name} <= {self._bind(value)}"
         if kind == "date" and self._dialect.dates_are_texts:
             return f"CAST({name} AS text) COLLATE BINARY {sign} {self._bind(value)}"
         if kind != "text":
@@ -345,6 +347,10 @@ class _Writer:
             return f"NOT ({self._equal(name, value)})"
         self._check_order()
         return self._dialect.in_order(self._exact(name), sign, self._known_text(value))
+
+    def _is_rounded(self, value: Anything, kind: str) -> bool:
+        """Return True if the dialect may round a known value that `=` compares with a column."""
+        return self._dialect.rounds_fractions and kind == "number" and has_fraction(value)
 
     def _compare_exactly(
         self,
@@ -413,13 +419,18 @@ class _Writer:
             operator = "ne" if negated else "eq"
             tests = [f"({self._compare(name, operator, value, kind)})" for value in values]
             return (" AND " if negated else " OR ").join(tests)
-        plain = [each for each in values if kind != "number" or is_double(each)]
+        plain, others = [], []
+        for value in values:
+            is_plain = kind != "number" or is_double(value)
+            if is_plain and (negated or not self._is_rounded(value, kind)):
+                plain.append(value)
+            else:
+                others.append(value)
         tests = []
         if plain:
             marks = ", ".join([self._bind(value) for value in plain])
             tests.append(f"{name} {'NOT ' if negated else ''}IN ({marks})")
         operator = "ne" if negated else "eq"
-        others = [each for each in values if kind == "number" and not is_double(each)]
         tests += [f"({self._compare(name, operator, value, kind)})" for value in others]
         return (" AND " if negated else " OR ").join(tests)
 

@@ -20,6 +20,7 @@ from doorward.filters.conditions import (
     is_always,
 )
 from doorward.filters.dialects import DIALECTS, SQLDialect, describe_inexact
+from doorward.filters.exact_numbers import has_fraction
 from doorward.filters.mappings import Names
 from doorward.rego import Number
 from doorward.rego.shared import number_text
@@ -96,7 +97,7 @@ class _Writer:
         if operator == "in":
             assert isinstance(value, list)
             # `IN ()` is a syntax error in most databases.
-            return f"{name} IN ({', '.join(map(self._literal, value))})" if value else "0 = 1"
+            return self._in(name, value) if value else "0 = 1"
         if operator in _PATTERNS:
             assert isinstance(value, str)
             return f"{name} LIKE {self._pattern(*_PATTERNS[operator], value)}"
@@ -104,7 +105,26 @@ class _Writer:
             if operator not in ("eq", "ne"):
                 raise ValueError("null value can only be used with 'eq' or 'ne' operators")
             return f"{name} IS NULL" if operator == "eq" else f"{name} IS NOT NULL"
+        if operator == "eq" and self._is_rounded(value):
+            return self._between(name, value)
         return f"{name} {_OPERATORS[operator]} {self._literal(value)}"
+
+    def _in(self, name: str, values: list[Any]) -> str:
+        """Return `IN` with known values; those that the dialect may round are compared apart."""
+        plain = [each for each in values if not self._is_rounded(each)]
+        tests = [f"{name} IN ({', '.join(map(self._literal, plain))})"] if plain else []
+        tests += [self._between(name, each) for each in values if self._is_rounded(each)]
+        return _join("OR", tests)
+
+    def _is_rounded(self, value: Any) -> bool:
+        """Return True if the dialect may round a known value that `=` compares with a column."""
+        is_number = isinstance(value, (int, Number)) and not isinstance(value, bool)
+        return self._dialect.rounds_fractions and is_number and has_fraction(value)
+
+    def _between(self, name: str, number: Any) -> str:
+        """Return the test that a column is equal to a number that the dialect does not round."""
+        literal = self._literal(number)
+        return f"({name} >= {literal} AND {name} <= {literal})"
 
     def _field(self, field: Field) -> str:
         return ".".join([quoted_name(part, self._dialect.name) for part in self._names.of(field)])

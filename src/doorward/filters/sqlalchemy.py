@@ -51,7 +51,7 @@ from doorward.filters.columns import Column, Kind, Nulls, refused, relations_bel
 from doorward.filters.columns import Stored as StoredValue
 from doorward.filters.conditions import Conditions, Field, checked_text, fault, to_scalar
 from doorward.filters.dialects import check_decimal
-from doorward.filters.exact_numbers import check_double, is_double
+from doorward.filters.exact_numbers import check_double, has_fraction, is_double
 from doorward.filters.hints import BYTES, OWN_TYPE, ZONES
 from doorward.filters.logic import to_predicate
 from doorward.filters.predicates import (
@@ -76,10 +76,12 @@ from doorward.filters.sqlalchemy_elements import (
     RelatedRow,
     TextFunction,
     ZonedTime,
+    correlated,
     exact_text_of,
     exact_value_of,
     has_element,
     has_json_type,
+    has_subquery,
     in_order,
     is_float,
     is_stored_as,
@@ -175,7 +177,10 @@ class _Table:
             mapper = inspect(entity).mapper
         except (NoInspectionAvailable, AttributeError):
             raise fault(f"{entity!r} is not a mapped class or a table") from None
-        self.columns = {each.key: getattr(entity, each.key) for each in mapper.column_attrs}
+        self.columns = {
+            each.key: correlated(getattr(entity, each.key), _tables_of(entity))
+            for each in mapper.column_attrs
+        }
         self._relations = dict(mapper.relationships)
 
     def is_many(self, relation: str) -> bool | None:
@@ -197,7 +202,19 @@ class _Table:
         result: ColumnElement[bool] = (
             attribute.any(holds) if self.is_many(relation) else attribute.has(holds)
         )
-        return result
+        joins = self._relations[relation]
+        if not has_subquery(joins.primaryjoin) and not has_subquery(joins.secondaryjoin):
+            return result
+        tables = [*_tables_of(self._entity), *_tables_of(row._entity)]
+        return correlated(result, tables)  # type: ignore[no-any-return]
+
+
+def _tables_of(entity: Anything) -> list[Anything]:
+    """Return the tables, or aliases of tables, from which a mapped class or an alias of one is
+    selected.
+    """
+    selectable: Anything = inspect(entity).selectable
+    return list(selectable._from_objects)
 
 
 class _Mapped:
@@ -465,6 +482,9 @@ class _Writer:
                 plain_number: Anything = value
                 number = _bound(plain_number)
                 return self._compare_exactly(column, operator, number, ExactDecimal(column), number)
+            if operator == "eq" and has_fraction(value):  # type: ignore[arg-type]  # a number
+                fraction: Anything = value
+                return and_(column >= _bound(fraction), column <= _bound(fraction))
         plain: Anything = value
         return self._operation(column, operator, _bound(plain))
 

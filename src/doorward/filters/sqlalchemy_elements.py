@@ -24,6 +24,7 @@ from sqlalchemy import (
     Float,
     Integer,
     Numeric,
+    Select,
     String,
     literal,
     literal_column,
@@ -31,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import CompileError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate, replacement_traverse
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from doorward.filters.columns import KINDS, Kind
@@ -55,10 +57,12 @@ __all__ = [
     "RelatedRow",
     "TextFunction",
     "ZonedTime",
+    "correlated",
     "exact_text_of",
     "exact_value_of",
     "has_element",
     "has_json_type",
+    "has_subquery",
     "in_order",
     "is_float",
     "is_stored_as",
@@ -89,6 +93,31 @@ def _dialect_with_texts(compiler: Anything) -> SQLDialect:
 def _capitalize_types(template: str) -> str:
     """Return a template with the names of types in capitals, as SQLAlchemy writes them."""
     return template.replace(" AS text)", " AS TEXT)").replace(" AS numeric)", " AS NUMERIC)")
+
+
+def correlated(clause: Anything, tables: Sequence[Anything]) -> Anything:
+    """Return an expression in which each subquery is about the rows of `tables` around it, however
+    deep it stands.
+
+    A subquery of a `column_property` or a relationship finds its rows in the statement next around
+    it only. In a condition on a related row that is another one: it would be about all rows.
+    """
+
+    def replaced(element: Anything, **_options: Anything) -> Anything:
+        if not isinstance(element, Select) or not element._auto_correlate:
+            return None
+        selected = element.get_final_froms()
+        outer = [table for table in selected if table in tables]
+        # As SQLAlchemy does: a subquery that would have no table left is about all rows.
+        return element.correlate(*outer) if len(outer) < len(selected) else None
+
+    expression = clause.__clause_element__() if hasattr(clause, "__clause_element__") else clause
+    return replacement_traverse(expression, {}, replaced) if has_subquery(expression) else clause
+
+
+def has_subquery(clause: ColumnElement[Anything] | None) -> bool:
+    """Return True if an expression contains a SELECT."""
+    return clause is not None and any(isinstance(each, Select) for each in iterate(clause))
 
 
 def exact_text_of(column: ColumnElement[Anything]) -> ColumnElement[str]:
