@@ -23,14 +23,17 @@ if sys.argv[1].find("mysql") > 0:
     pymysql.install_as_MySQLdb()  # the driver that Django asks for has to be compiled
 
 settings.configure(
-    DATABASES={"default": json.loads(sys.argv[1])},
+    DATABASES={
+        "default": json.loads(sys.argv[1]),
+        "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+    },
     INSTALLED_APPS=["tests.filters"],  # without it nobody knows the other sides of relations
     DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     USE_TZ=True,
 )
 django.setup()
 
-from django.db import connection, models  # noqa: E402  # settings come first
+from django.db import connection, connections, models  # noqa: E402  # settings come first
 from tests.filters import related  # noqa: E402  # the settings come first
 from tests.filters.generated import document, policy, rows  # noqa: E402  # the settings come first
 
@@ -95,6 +98,24 @@ class Comment(models.Model):  # type: ignore[misc]
 class Mark(models.Model):  # type: ignore[misc]
     k = models.CharField(max_length=20, null=True)
     comment = models.ForeignKey(Comment, models.CASCADE, related_name="marks")
+
+    class Meta:
+        app_label = "filters"
+
+
+class Team(models.Model):  # type: ignore[misc]
+    """Some have no code; none of these is that of a member without one."""
+
+    code = models.CharField(max_length=20, unique=True, null=True)
+
+    class Meta:
+        app_label = "filters"
+
+
+class Member(models.Model):  # type: ignore[misc]
+    team = models.ForeignKey(
+        Team, models.CASCADE, to_field="code", null=True, related_name="members"
+    )
 
     class Meta:
         app_label = "filters"
@@ -183,6 +204,35 @@ def check_many_to_many() -> None:
     assert [owner.name for owner in Owner.objects.filter(clause)] == ["Ann"]
 
 
+def check_rows_without_a_key() -> None:
+    assert File.objects.filter(folder=None).exists()
+    assert document_of(Folder(level=1.0))["file_set"] == []  # it is not saved
+    for code in (None, "red"):
+        Member.objects.create(team_id=Team.objects.create(code=code).code)
+    ids = list(Member.objects.order_by("id").values_list("id", flat=True))
+    for root, body, allowed in (
+        (Member, "input.docs.team.id > 0", ids[1:]),
+        (Member, "not input.docs.team.id", ids[:1]),
+        (Team, "count(input.docs.members) == 0", [Team.objects.get(code=None).id]),
+    ):
+        query = Engine({"f.rego": f"package f\n\ninclude if {body}\n"}).prepare("data.f.include")
+        seen = {row.id: from_python({"docs": document_of(row)}) for row in root.objects.all()}
+        assert [n for n, each in sorted(seen.items()) if query.value(each) is True] == allowed, body
+        selected = root.objects.filter(to_q(conditions(body), root, {"docs": ""}))
+        assert list(selected.values_list("id", flat=True)) == allowed, body
+
+
+def check_another_database() -> None:
+    with connections["other"].schema_editor() as editor:
+        for model in (Owner, Folder, File, Comment, Mark):
+            editor.create_model(model)
+    first = File.objects.order_by("id")[0]
+    row = File.objects.using("other").create(id=first.id, a=1)
+    Comment.objects.using("other").create(doc=row, t="of the other database")
+    texts = [each["t"] for each in document_of(row)["comments"]]
+    assert texts == ["of the other database"]
+
+
 def check_legacy() -> None:
     number = {"mysql": "float", "postgresql": "real"}.get(connection.vendor, "double")
     with connection.cursor() as cursor:
@@ -251,7 +301,7 @@ def main() -> None:
         with connection.cursor() as cursor:
             cursor.execute("drop schema public cascade; create schema public")
     with connection.schema_editor() as editor:
-        for model in (Owner, Doc, Folder, File, Comment, Mark):
+        for model in (Owner, Doc, Folder, File, Comment, Mark, Team, Member):
             editor.create_model(model)
     table = [(n + 1, *values) for n, *values in rows(Random(3), 150)]
     Doc.objects.bulk_create(
@@ -275,6 +325,8 @@ def main() -> None:
         count += compare(File, documents, lambda _: related.ALIKE, nulls, 1)
     check_relations()
     check_many_to_many()
+    check_rows_without_a_key()
+    check_another_database()
     check_legacy()
     check_refusals()
     sys.stdout.write(f"{count}\n")

@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("doorward[django]", error) from None
 from django.conf import settings
-from django.db import models
+from django.db import models, router
 from django.db.models import F, Model, OuterRef, Q, QuerySet, Value
 from django.db.models.fields.related import ForeignKey, ForeignObjectRel, ManyToManyField
 from django.db.models.lookups import (
@@ -126,12 +126,11 @@ def document_of(
     fields = relations_of(type(row))
     for name, below in relations_below(relations, fields).items():
         field = fields[name]
+        rows = _related_rows(row, field)
         if not (field.many_to_one or field.one_to_one):
-            related = field.related_model._default_manager
-            rows = related.filter(**_related_rows(row, field))
             document[name] = [document_of(each, below, nulls=nulls) for each in rows]
             continue
-        one = field.related_model._default_manager.filter(**_related_rows(row, field)).first()
+        one = rows.first()
         if one is not None:
             document[name] = document_of(one, below, nulls=nulls)
         elif nulls == "null":
@@ -139,12 +138,20 @@ def document_of(
     return document
 
 
-def _related_rows(row: Model, field: Anything) -> dict[str, Anything]:
-    """Return the lookup arguments that find the rows to which a relation of `row` leads."""
+def _related_rows(row: Model, field: Anything) -> QuerySet:
+    """Return the rows to which a relation of `row` leads, in the database of `row`; none without a
+    key: that of a row that is not saved would find the rows of no other.
+    """
     joined = _join_fields(field)
     assert joined is not None
     lookup, attribute = joined
-    return {lookup: getattr(row, attribute)}
+    related = field.related_model._default_manager
+    key = getattr(row, attribute)
+    if key is None:
+        return related.none()
+    return related.using(router.db_for_read(field.related_model, instance=row)).filter(
+        **{lookup: key}
+    )
 
 
 def relations_of(model: type[Model]) -> dict[str, Anything]:
