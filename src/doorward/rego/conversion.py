@@ -68,8 +68,10 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
 
 
 def is_value(value: object) -> bool:
-    """Return True if `value` is a Rego value: parsed JSON, or a result of `from_python`. False also
-    for nesting deeper than `MAX_DEPTH`.
+    """Return True if `value` consists of Rego values at every depth, so that it needs no
+    conversion: parsed JSON, or a result of `from_python`. False for any other class (subclasses
+    too), for an integer of more than `MAX_DIGITS` digits, a float beyond 2**53, for a set with
+    members that are not in key form, and for nesting deeper than `MAX_DEPTH`.
     """
     level: list[Any] = [(value,)]
     # Level by level, without recursion: an input may nest deeper than Python's stack.
@@ -142,7 +144,11 @@ def _position_text(position: _Position) -> str:
 
 
 def _convert(value: Any, position: _Position) -> Value:
-    """Convert a value; InputError with its position if it, or a part of it, is not convertible."""
+    """Return Python data as a Rego value: values as they are, texts and numbers of other classes,
+    objects with fields and mappings as objects, sets, and sequences (no bytes) as arrays, each part
+    converted in turn. InputError, with the position of the part, if one is of another class or has
+    no single meaning; RecursionError for a cycle or nesting that is too deep.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return] # of these classes by now

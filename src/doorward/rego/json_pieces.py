@@ -285,8 +285,10 @@ class _Reader:
         return character
 
     def _value(self, depth: int) -> Value:
-        """Parse the next value. A container larger than the window is parsed member by member, down
-        to `DEPTH` levels. StopIteration or ValueError for invalid JSON.
+        """Parse the value at the position, go behind it, and return it; the window is extended as
+        far as needed. An object or array that does not fit into a window is parsed member by
+        member, at most `DEPTH` levels deep; `depth` is the number of those around. StopIteration or
+        ValueError for invalid JSON.
         """
         while True:
             first = self._following()

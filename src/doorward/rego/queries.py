@@ -128,8 +128,10 @@ class Query:
             self._compile(path, imported)
 
     def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
-        """Check the query, generate its code, and set the attributes that evaluations read.
-        CompileError if the query is invalid.
+        """Check the parsed query (`source`) against the engine's policies, in the package `path`
+        with the imports `imported`, generate its code, and set `body`, `variables` and the private
+        attributes that evaluations read. The code for rows of bindings of a query with one
+        expression is generated only when somebody reads rows. CompileError if the query is invalid.
         """
         policies = self.engine.policies
         checked = check_query(self.source, policies.program, path, imported)

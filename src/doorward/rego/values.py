@@ -154,7 +154,9 @@ def from_key(key: Key) -> Value:
 
 
 def _hash(value: Any) -> int:
-    """Return a hash that is equal for equal values."""
+    """Return a hash of a value, equal for equal values; each array or object in it counts a step of
+    the limit on work. A boolean may have the hash of a number.
+    """
     # Equal values have equal hashes: a boolean may have that of a number.
     kind = type(value)
     if kind is dict:

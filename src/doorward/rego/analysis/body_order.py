@@ -251,7 +251,11 @@ class _Rebuilding:
         return tuple([self.expr(e) for e in ordered]), tuple([self.term(h) for h in heads])
 
     def expr(self, expr: Expr) -> Expr:
-        """Return an expression with its inner bodies in order."""
+        """Return an expression with its inner bodies (`every`, `not`, `and`, `or`, comprehensions;
+        in `with` too) in the order in which they are evaluated. A negated one that has no `before`
+        (expressions evaluated first) yet also gets its calls and references moved there, so that
+        only its last step is negated.
+        """
         term = expr.term
         if isinstance(term, SomeIn):
             term = replace(term, domain=self.term(term.domain))
@@ -272,7 +276,10 @@ class _Rebuilding:
         return self.negations.split(expr) if is_apart else expr
 
     def term(self, term: _Part) -> _Part:
-        """Return a term with its inner bodies in order."""
+        """Return a term with the bodies of all comprehensions and template strings in it put in the
+        order in which they are evaluated. A head of a comprehension may be replaced by a variable
+        that its body then binds. A ground term (without variables) is returned unchanged.
+        """
         new: Term = term
         if is_ground(term):
             return term

@@ -74,7 +74,11 @@ def called_builtins(calls: Iterable[CallSite]) -> frozenset[str]:
 
 
 def sites_of(top: Module | Body) -> Sites:
-    """Return every call and every `with` in a module or query, in the order of the text."""
+    """Return every call and every `with` in a module or query, each in the order of the text. A
+    call comes with the span that errors name, which is that of its expression for a call that is
+    one and NOWHERE in a template string, and with True if its value is needed, False if it stands
+    as an expression.
+    """
     calls: list[CallSite] = []
     withs: list[With] = []
     first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)

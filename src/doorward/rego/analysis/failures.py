@@ -120,7 +120,12 @@ class Failures:
         return known[id(node)]
 
     def _itself(self, node: RuleNode) -> bool:
-        """Return True if the rules at `node` may fail even if no rule they read does."""
+        """Return True if the rules at `node` may fail (end the evaluation with an error, such as a
+        conflict of two values) even if no rule that they read does: some `with` replaces the node,
+        a part may fail by itself, or two definitions or answers may give different values.
+        Otherwise False: it has only a default, it is a set without rules below it, or its rules can
+        give only one answer. Errs on the side of True.
+        """
         # A replacement may be code of any kind, which may raise an error.
         if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
             return True

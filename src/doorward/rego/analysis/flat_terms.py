@@ -121,7 +121,12 @@ class _Unification:
         return name in self.safe or name in self.unified
 
     def unify(self, a: Any, b: Any) -> None:
-        """Mark the variables that become bound when the two terms are equal."""
+        """Add to `unified` the variables that become bound when `a = b` holds, given those that are
+        safe (bound before) or already in `unified`. Arrays of equal length and objects with the
+        same keys are compared part by part; a pattern is bound as a whole where the other side is a
+        known value. A variable equal to another unbound one is recorded in `unknown`, and marked
+        later, when that one is bound.
+        """
         terms = self.terms
         kind, other_kind = type(a), type(b)
         if self._is_var(b) and not self._is_var(a):

@@ -159,8 +159,10 @@ def _own_entries(blocks: Sequence[Annotations], path: list[Any]) -> list[dict[st
 
 
 def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
-    """Yield the chain entries of a rule's document, its package, and the `subpackages` blocks of
-    its package and those above, nearest first.
+    """Yield the entries of `rego.metadata.chain` above the rule itself: the `document` blocks of
+    all rules at its path, each once, the `package` blocks of its package, and the `subpackages`
+    blocks of its package and then of those above it, nearest first. `modules` are all modules of
+    the program.
     """
     path = _rule_path(rule, module)
     document: dict[object, Annotations] = {}

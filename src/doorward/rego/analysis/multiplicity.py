@@ -409,8 +409,10 @@ class _Walk:
         self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
     def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
-        """Analyse the term of an expression that must hold: its variables become bound, and its
-        iterations are counted.
+        """Analyse the term of an expression that must hold: the variables that it binds are added
+        to `bound`, and its iterations to `walks`. The two sides of an equation are taken in the
+        order in which code computes them; `not`, `and` and `or` bind nothing outside; operands of
+        `print` count only if `prints`; `some x` does nothing.
         """
         match term:
             case SomeDecl():
@@ -446,7 +448,10 @@ class _Walk:
         return arity is not None and len(term.args) == arity + 1
 
     def some_in(self, term: SomeIn) -> None:
-        """Analyse `some … in`: it iterates over its domain."""
+        """Analyse `some … in`: count an iteration in `walks` and mark its variables as bound. Over
+        a folder of rules it has an operand for each key instead, so it counts as an iteration only
+        if that is open. Patterns that are taken apart (not plain new variables) are analysed last.
+        """
         if is_folder(self.callees.root, term.domain):
             # The members of the folder are its operands.
             if isinstance(term.domain, Ref):
@@ -480,8 +485,10 @@ class _Walk:
         return is_known(term, self.bound, self.outer, self.callees.arity)
 
     def term(self, term: Term) -> None:
-        """Analyse a term whose value is needed: add the variables it binds to `bound`, and its
-        iterations to `walks`.
+        """Analyse a term whose value is needed: add the variables that it binds (open operands of
+        references) to `bound`, and its iterations to `walks`. A set or object with unbound
+        variables is not iterated, its variables only become bound. The inside of comprehensions and
+        template strings counts for itself.
         """
         if is_ground(term):
             return

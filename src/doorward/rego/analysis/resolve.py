@@ -226,7 +226,11 @@ class Resolver:
         return resolved
 
     def _branch(self, rule: Rule, outer: Scope) -> Rule:
-        """Return one branch and its `else`, which share parameters, with names resolved."""
+        """Return one branch of a rule and the `else` branches after it with names resolved, each
+        branch in a scope of its own inside `outer`. Parameters that are patterns add equations at
+        the end of the body. Unused variables are reported after the head, which may have the only
+        use of one.
+        """
         self.names.begin_rule()
         scope = Scope(self.names, outer, parameters=True, free=self._free_names(rule.body))
         body = self.body(rule.body, scope, close=False)
@@ -328,7 +332,12 @@ class Resolver:
         return Scope(self.names, scope, free=free, joined=joined or scope.joined)
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
-        """Return an expression with names resolved; its declarations go to `scope`."""
+        """Return `expr` with each name resolved: rules and imports become references below `data`,
+        and variables the unique ones of `scope`. What `expr` declares (`some`, `:=`) is added to
+        `scope`, after the values of `with` were resolved; the bodies of `every`, `not`, `and` and
+        `or` get inner scopes. Errors, such as an assignment below a `not`, are recorded in `names`,
+        not raised. If nothing changes and there is no `with`, `expr` itself is returned.
+        """
         withs = tuple([self._with(w, scope) for w in expr.withs])
         term = expr.term
         resolved: Term | SomeDecl | SomeIn | Every | Not | And | Or
@@ -360,7 +369,10 @@ class Resolver:
         return replace(expr, term=resolved, withs=withs)
 
     def _some_in(self, term: SomeIn, scope: Scope) -> SomeIn:
-        """Return `some … in` with names resolved; its variables are declared."""
+        """Return `some … in` with names resolved, the domain first. Variables of its key and value
+        that the domain does not mention are declared in `scope` and count as used; the others, and
+        `input` and `data`, keep their meaning.
+        """
         domain = self.term(term.domain, scope)
         # What the collection is made of is not bound by walking it. Nor is a document: to OPA
         # `some input in xs` asks if the input is in it, whatever an import is called.

@@ -96,8 +96,10 @@ class _Reader:
         return self._type(_part(schema), depth)
 
     def _type(self, part: _Part, depth: int) -> Type:
-        """Return the type for a part of the schema. any for a schema without a type, and beyond the
-        limits `_MAX_DEPTH` and `_MAX_PARTS`. SchemaError if `allOf` cannot be merged.
+        """Return the type for a part of the schema: that of its `$ref`, its `anyOf`, its merged
+        `allOf`, or the first of its kinds in OPA's order of preference. any for a schema that says
+        none of these, and beyond the limits `_MAX_DEPTH` and `_MAX_PARTS` (each call counts one in
+        `left`). SchemaError if an `allOf` cannot be merged.
         """
         # Counted for each part, since `$ref` can visit one part any number of times.
         self.left -= 1
@@ -195,8 +197,10 @@ def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
 
 
 def _join(parts: Sequence[_Part]) -> _Part:
-    """Merge schemas into the first of them, which is changed and returned. SchemaError if their
-    types differ.
+    """Merge the schemas of an `allOf`, at least one, into the first, which is changed and returned.
+    Each gets the kind (`object` or `array`) that its properties or items imply; then all must have
+    the same kinds. Properties are added up; items are merged by position. SchemaError if kinds, or
+    those of two items at one position, differ.
     """
     for part in parts:
         kind = "object" if part.properties else "array" if part.items else ""

@@ -183,7 +183,10 @@ def _tuple_text(types: Sequence[Type]) -> str:
 
 
 def type_json(type_: Type | None) -> object:
-    """Return a type as OPA writes it in JSON; None if it is unknown."""
+    """Return a type as OPA writes it in JSON: an object with `type` and, by kind, `static` and
+    `dynamic` parts, `of`, or `args` and `result`, which are left out if empty. None if it is
+    unknown, also inside of others.
+    """
     match type_:
         case ArrayType(items, rest):
             form: dict[str, object] = {"type": "array"}

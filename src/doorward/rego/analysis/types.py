@@ -374,7 +374,10 @@ def _parts(type_: Type) -> Iterator[Type]:
 
 
 def unifies(a: Type | None, b: Type | None) -> bool:
-    """Return True if some value may have both types; False if one is None or UNKNOWN."""
+    """Return True if some value may have both types: equal scalars, arrays, objects and sets whose
+    parts unify, functions with functions, or one option of an `AnyOf`. False if either is None or
+    UNKNOWN.
+    """
     if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
         return False
     if isinstance(a, Function) or isinstance(b, Function):

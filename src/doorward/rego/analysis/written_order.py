@@ -85,9 +85,10 @@ class _Body:
         )
 
     def _is_ready(self, expr: Expr) -> bool:
-        """Return True if `expr` needs only variables that are bound; those it binds are then added
-        to `bound`. False also for some expressions that are ready: the check is quick, not
-        complete.
+        """Return True if `expr` needs only variables that are in `bound`; those it binds are then
+        added to `bound`, and those that only its closures (comprehensions, `every`) bind to
+        `inside`. A negated one binds none. False also for some expressions that are ready, since
+        the check is quick, not complete; then `bound` is unchanged.
         """
         term = expr.term
         for item in expr.withs:

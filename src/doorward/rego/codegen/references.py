@@ -39,7 +39,11 @@ def ref(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _data(state: FunctionState, reference: Ref) -> Operand:
-    """Write the value of a reference below `data`, from rules, base data or both."""
+    """Append to the generated code what evaluates a reference below `data`, and return the operand
+    that holds its value: from a rule and what its answer contains, from base data, or from a
+    document of both. Operands that are not constant inside the tree of rules become a walk at run
+    time. For a function, which is not a document, the code fails.
+    """
     node: RuleNode | None = state.plan.root
     path: list[Key] = []
     for n, operand in enumerate(reference.args):

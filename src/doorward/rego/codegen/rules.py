@@ -128,8 +128,11 @@ def _rule_function(
     plan: Plan,
     constants: Constants,
 ) -> ast.FunctionDef:
-    """Write the function for the rules at `node`, whose own definitions are `rule_parts` unless
-    `choice` is a table.
+    """Return the Python function that evaluates the rules at `node`: one that takes the evaluation
+    and, for a function of the policy, its operands. It tries the definitions in `rule_parts` in
+    turn (they must be all of the node's, apart from defaults), or with `choice`, a table of
+    definitions by an operand's value, those that are chosen at run time. Unshared if the code for a
+    part that several definitions share must name something of one of them.
     """
     final = _final(definitions_of(node), plan)
     defaults = [d for d in node.definitions if d.rule.default]

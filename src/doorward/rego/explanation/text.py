@@ -104,7 +104,11 @@ class _Tree:
             yield from self._below(step.attempts, depth + 1, every=True)
 
     def _culprit(self, step: Step, depth: int) -> Iterator[str]:
-        """Yield the lines for a condition that failed: its values and the rules it read."""
+        """Yield the lines for a condition that failed, indented by `depth`: the condition, the
+        values of its terms (secrets masked), for an `every` the first inner condition that failed,
+        and below them the rules that it read. A value that a line of such a rule already tells is
+        left out. Unless `full`, rules that answered with a whole document are left out too.
+        """
         lead = "  " * depth
         text = self.record.expr_text(step.expr)
         yield f"{lead}{step.expr.span}: `{text}` {_verdict(step)}"

@@ -181,7 +181,10 @@ def time_text(layout: str, time_ns: int) -> str:
 
 
 def _print(element: str, t: Moment) -> str:
-    """Format one element of a layout for a moment; "" for the element ""."""
+    """Return the text of one element of a layout, such as `Jan` or `.000`, for a moment; "" for the
+    element "". A zone without a name is printed as its offset. The element must be one that
+    `chunks` yields.
+    """
     simple = _PRINTED.get(element)
     if simple is not None:
         return simple.format(t=t, m=_MONTHS[t.month - 1], d=DAYS[t.weekday], h=t.hour % 12 or 12)
@@ -322,8 +325,10 @@ class _Shape:
 
 @lru_cache(maxsize=512)
 def _shape(layout: str) -> _Shape | None:
-    """Return the shape of a layout with at least year, month and day as numbers; None if its
-    elements have no fixed positions or others occur. Cached.
+    """Return the fixed form of a layout, by which texts are read quickly: year, month and day as
+    numbers, then perhaps hour, minute and second, each once in any order, and perhaps a fraction
+    and a zone at the end. None for a layout that has other elements, a digit or a character beyond
+    ASCII between them, two spaces in a row, or text behind the seconds or the zone. Cached.
     """
     text = zone = ""
     places: dict[str, slice] = {}
@@ -574,8 +579,10 @@ class _Reader:
         self.nanosecond = int(digits.ljust(9, "0"))
 
     def zone_offset(self, element: str) -> None:
-        """Read a zone's offset such as `-07:00`, or `Z` for an element that begins with it, and
-        store it in seconds. _BadValueError for other text, _RangeError if a part is too large.
+        """Read a zone's offset in the form of the layout's `element`, such as `-07:00`, and store
+        it in `offset`, in seconds east of UTC. For an element that begins with `Z`, a `Z` sets
+        `is_utc` instead. _BadValueError for text of another form, _RangeError for an hour above 24
+        or a minute or second above 60.
         """
         if element[0] == "Z" and self.rest.startswith("Z"):
             self.rest = self.rest[1:]

@@ -91,8 +91,10 @@ class _Reader:
         return "".join(parts)
 
     def addresses(self, *, in_group: bool) -> int:
-        """Read an address, or outside of a group a group; return how many addresses it has.
-        _NoAddressError if there is none.
+        """Move past one address, `local@domain` or `name <local@domain>`, or unless `in_group` past
+        a group `name: address, …;`; return how many addresses it has, which is 0 for an empty
+        group. _NoAddressError if there is none here, or if a comment behind `local@domain` has a
+        word in an unknown character set.
         """
         self.skip_blanks()
         if not self.next:
@@ -122,7 +124,10 @@ class _Reader:
         return 1
 
     def group(self) -> int:
-        """Read the addresses of a group, up to its `;`; return how many there are."""
+        """Read the addresses of a group behind its `:`, up to and with its `;` and the comments
+        behind it; return how many there are, 0 if none. Groups in groups are not allowed.
+        _NoAddressError if one is malformed or the `;` is missing.
+        """
         count = 0
         self.skip_blanks()
         if self.take(";"):
@@ -138,7 +143,10 @@ class _Reader:
                 raise _NoAddressError
 
     def mailbox(self) -> None:
-        """Read `local@domain`."""
+        """Move past `local@domain`: a quoted text that is not empty or words joined by dots, `@`,
+        and words joined by dots or a literal in brackets; blanks may stand before each side.
+        _NoAddressError if there is none here, with `at` anywhere behind the start.
+        """
         self.skip_blanks()
         if self.next == '"':
             if not self.quoted():
@@ -154,7 +162,11 @@ class _Reader:
             self.dotted()
 
     def phrase(self) -> None:
-        """Read the words of a name: at least one."""
+        """Move past the words of a display name, atoms and quoted texts with blanks and comments
+        between them. _NoAddressError if the first one cannot be read or its encoded form (`=?…?=`)
+        has an unknown character set. A later word that cannot be read ends the phrase: a quoted one
+        is left unread, any other word is passed.
+        """
         count = 0
         while True:
             if count:

@@ -174,7 +174,10 @@ class _Printer:
         self.out.append(text)
 
     def run(self) -> str:
-        """Format the template and return the text; LimitError if it is too long."""
+        """Format the template with the arguments and return the text; arguments that no verb took
+        are listed at the end (`%!(EXTRA …)`), unless an explicit index was used. LimitError if the
+        result is longer than `MAX_TEXT` characters. Can be called once.
+        """
         template = self.template
         while True:
             percent = template.find("%", self.at)
@@ -205,8 +208,10 @@ class _Printer:
         return self.template[self.at] if self.at < len(self.template) else ""
 
     def verb(self) -> None:
-        """Read one verb with its flags, width and precision, and append what it prints, or what is
-        wrong with it.
+        """Read one verb behind its `%`, with flags, argument index, width and precision, and append
+        the next argument formatted by it, or Go's text for what is wrong (`%!d(BADINDEX)`,
+        `%!d(MISSING)`, `%!(NOVERB)`); `%%` takes no argument. LimitError if the result gets too
+        long.
         """
         self.good = True
         spec = self.flags()
@@ -410,7 +415,11 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
 
 
 def _collection(argument: list[Argument] | dict[str, Argument], verb: str, spec: _Spec) -> str:
-    """Format each item of a collection by a verb; LimitError above `MAX_TEXT` characters."""
+    """Format each item of a list or dictionary by a verb, as Go's `[a b]` and `map[k:v]`, or with
+    `#` in `spec` (`%#v`) as Go source; pairs are in the order of the dictionary, and None is
+    written as nil. Each call counts a step of the limit on work; LimitError if the items have more
+    than `MAX_TEXT` characters.
+    """
     count_step()
     parts: list[str] = []
     size = 0
@@ -450,7 +459,10 @@ def _is_raw(char: str) -> bool:
 
 
 def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
-    """Format bytes in hexadecimal for `%x` and `%X`."""
+    """Format bytes in hexadecimal for the verb `x` or `X`: at most as many bytes as the precision
+    of `spec`, with `0x` before them if `#` is set, and with a space between bytes if the space flag
+    is set (then each has the prefix), padded to the width.
+    """
     if spec.precision is not None:
         data = data[: spec.precision]
     pairs = [f"{byte:02{verb}}" for byte in data]
@@ -460,7 +472,10 @@ def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
 
 
 def _integer(number: int, verb: str, spec: _Spec) -> str | None:
-    """Format an integer of 64 bits; None for a verb that integers do not have."""
+    """Format an integer as Go does one of 64 bits, with the flags, width and precision of `spec`;
+    None for a verb that integers do not have (other than `b c d o O q U v x X`). A precision is the
+    least number of digits, and 0 with the number 0 gives no digit; `%#v` of a uint8 is hexadecimal.
+    """
     if verb == "c":
         return spec.pad(_rune(number))
     if verb == "q":
@@ -541,7 +556,10 @@ def _big(number: int, verb: str, spec: _Spec) -> str:
 
 
 def _float(number: float, verb: str, spec: _Spec) -> str | None:
-    """Format a float; None for a verb that floats do not have."""
+    """Format a float by a verb with the flags, width and precision of `spec`, as Go does (`v` as
+    `g`); None for a verb that floats do not have. Zeros are put between the sign and the digits, up
+    to the width, only if a sign is written.
+    """
     if verb == "v":
         verb = "g"
     form = _FLOATS.get(verb)

@@ -315,9 +315,11 @@ class _Parser:
     def action(
         self, word: str, tokens: list[_Token], depth: int, *, loops: int, top: bool
     ) -> Node | None:
-        """Parse an action that begins with `word`, and its block; None for a definition. `loops`:
-        the number of `range` around it, without which `break` and `continue` are refused; `top`:
-        `define` is allowed. BuiltinError if it is not allowed here.
+        """Return the node of the action whose first token is `word`, with the block up to its `end`
+        for one that has a block; None for `define`, which is recorded in `template`, as is the
+        template of a `block`. `loops` is the number of `range` around it, `depth` that of blocks;
+        `top` allows `define`. BuiltinError if its syntax is invalid, or if it is not allowed here,
+        such as `break` outside of `range`, `else` or `end`.
         """
         if word not in _KEYWORDS:
             return Action(self.pipeline(tokens))

@@ -382,7 +382,10 @@ def _truth(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    """Return a value as Go's `fmt.Sprint` prints it."""
+    """Return a value as Go's `fmt.Sprint` prints it: a string as it is, null as `<nil>`, `[a b]`,
+    and `map[k:v]` with keys in the order of the dictionary. Each collection counts a step:
+    LimitError above the limit, and the deadline is checked.
+    """
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

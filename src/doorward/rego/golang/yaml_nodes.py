@@ -257,8 +257,10 @@ class _Composer:
                 self._add(event, yaml)
 
     def _add(self, event: Any, yaml: Any) -> None:
-        """Add the node of an event; a collection stays open. YamlError for an unknown anchor or for
-        more than `deepest` open collections.
+        """Add the node that an event begins to the open collection, or as the root. A mapping or
+        sequence stays open; an anchor names its node for later aliases. Tags of YAML's core schema
+        are shortened to `!!…`; a tag `!` is dropped unless `is_old`. YamlError for an alias of an
+        unknown anchor or for more than `deepest` open collections.
         """
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):

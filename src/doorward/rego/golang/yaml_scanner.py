@@ -31,8 +31,9 @@ _HEADER: Final = re.compile(r"([+-]?)([0-9]?)([+-]?)[ \t]*(?:#[^\0\r\n\x85\u2028
 
 @lru_cache(maxsize=1)
 def loader_class() -> Any:
-    """Return PyYAML's parser class, corrected to read as libyaml does. PyYAML is imported by the
-    first call.
+    """Import PyYAML and return a subclass of its pure-Python reader, scanner and parser that scans
+    as libyaml does (tabs, directives, tags, block scalars, byte order marks, escapes, simple keys)
+    and raises ScannerError as it does. The result is cached: each call returns the same class.
     """
     import yaml
     import yaml.parser
@@ -74,8 +75,10 @@ def loader_class() -> Any:
             return line_break
 
         def scan_to_next_token(self) -> None:
-            """Skip blanks, comments, tabs where libyaml allows them (in brackets, or where no key
-            may begin), and a byte order mark at the start of the text.
+            """Skip blanks, line breaks, comments, and a byte order mark at the start of the text.
+            Tabs are skipped only in flow collections and where no key may begin, as in libyaml.
+            Outside of flow collections, a line break allows a simple key behind it. ScannerError
+            for two byte order marks.
             """
             if self.index == 0 and self.peek() == "\ufeff":
                 self.forward()
@@ -201,7 +204,10 @@ def loader_class() -> Any:
             self.fail("while scanning a directive", start_mark, problem)
 
         def scan_yaml_directive_value(self, start_mark: Any) -> tuple[int, int]:
-            """Read and return the numbers of a version, each of one or two digits."""
+            """Read the version of a `%YAML` directive, such as `1.2`, with the blanks before it,
+            and return its two numbers, each of one or two digits. Whether it is supported is not
+            checked here. ScannerError, placed at `start_mark`, for anything else.
+            """
             self.take(_WHITE)
             numbers = []
             for mark in ".", "":
@@ -252,7 +258,11 @@ def loader_class() -> Any:
             return handle
 
         def scan_tag(self) -> Any:
-            """Read a tag and return its token."""
+            """Read a tag from its `!`, in one of the forms `!<uri>`, `!suffix`, `!handle!suffix`
+            and `!`, and return a TagToken with the pair of handle and suffix; the handle is None
+            for `!<uri>` and for `!` alone. ScannerError if it is malformed or not followed by white
+            space or the end of the text.
+            """
             start = self.get_mark()
             handle: str | None = None
             if self.peek(1) == "<":
@@ -281,7 +291,12 @@ def loader_class() -> Any:
             return rest
 
         def scan_block_scalar(self, style: str) -> Any:
-            """Read a block scalar and return its token."""
+            """Read a block scalar from its indicator to behind its last line, and return its
+            ScalarToken. `style` is `|` (line breaks stay) or `>` (a line feed between two lines
+            that do not begin with a blank becomes a space, or is dropped before empty lines). Of
+            the breaks at the end, the header keeps none with `-`, all with `+`, and otherwise one.
+            ScannerError for an invalid header or a tab in the indentation.
+            """
             start = self.get_mark()
             self.forward()
             chomping, indent = self.scan_block_scalar_header(start)
@@ -340,7 +355,12 @@ def loader_class() -> Any:
             return breaks, end, indent or max(deepest, self.indent + 1, 1)
 
         def scan_plain(self) -> Any:
-            """Read an unquoted scalar and return its token; lines are folded as in libyaml."""
+            """Read an unquoted scalar, which may go on over several lines, and return its
+            ScalarToken; line breaks in it are folded as in libyaml. It ends before a `#` behind
+            white space, before what cannot be part of it (such as `: `, and brackets and commas in
+            a flow collection), and outside of flow collections at a line that is not indented
+            enough. Where it goes over a line break, a simple key may begin behind it.
+            """
             start = end = self.get_mark()
             chunks: list[str] = []
             spaces: list[str] | None = []

@@ -89,7 +89,11 @@ class _Writer:
     is_indented: bool = True
 
     def write_node(self, event: Event, *, is_value: bool) -> None:
-        """Write a node; `is_value`: of a mapping."""
+        """Write the node that begins with `event`, a scalar or a collection, and take the events of
+        a collection up to its End from `events`. `is_value` says that it is the value of a
+        mapping's pair: a sequence behind a key on the same line then keeps the indentation of the
+        mapping. A collection that is not empty is written as a block, an empty one as `{}` or `[]`.
+        """
         if isinstance(event, Scalar):
             self._write_scalar(event, is_simple_key=False)
             return
@@ -111,7 +115,10 @@ class _Writer:
         self.indent = before
 
     def _write_pair(self, key: Event) -> None:
-        """Write a key and the value that follows."""
+        """Write the key `key`, always a scalar, and its value, which is taken from `events`: as
+        `key:` in one line, or as `? key` and `: value` in two if the key has a line break or more
+        than `MAX_SIMPLE_KEY` bytes.
+        """
         assert isinstance(key, Scalar)
         if len(key.text.encode()) <= MAX_SIMPLE_KEY and not _BREAK.search(key.text):
             self._write_scalar(key, is_simple_key=True)
@@ -158,8 +165,10 @@ class _Writer:
     # Scalars
 
     def _write_scalar(self, scalar: Scalar, *, is_simple_key: bool) -> None:
-        """Write a scalar in its style, or in the quotes that it needs; a simple key is not
-        folded.
+        """Write a scalar in the style that it asks for if its text allows that, otherwise in
+        quotes, with its lines indented one step more than the present ones. A text longer than
+        `WIDTH` columns is folded at spaces, unless it is a simple key (`key:` in one line), which
+        must not contain line breaks.
         """
         text, style = scalar.text, _possible_style(scalar, is_simple_key=is_simple_key)
         before = self.indent
@@ -182,8 +191,10 @@ class _Writer:
         self.indent = before
 
     def _write_folded(self, text: str, width: float, *, is_quoted: bool) -> None:
-        """Write a plain or single-quoted text: a single space behind `width` becomes a line
-        break.
+        """Write the text of a plain or single-quoted scalar without its quotes. A space beyond
+        column `width` that has no space next to it, and in a quoted text is not the first or last
+        character, becomes a line break. A line feed is written with one more before it, if none
+        precedes, since one alone would be read as a space.
         """
         was_space = was_break = False
         for at, char in enumerate(text):
@@ -210,7 +221,11 @@ class _Writer:
             was_break = is_break
 
     def _write_double_quoted(self, text: str, width: float) -> None:
-        """Write a text in double quotes: a space behind `width` becomes a line break."""
+        """Write a text in double quotes, with quotes, backslashes, line breaks and special
+        characters escaped (every character, if the text starts with a byte order mark, as the
+        library does). A space beyond column `width`, not at either end and not behind another
+        space, becomes a line break; a space behind that is escaped with a backslash.
+        """
         self._write_indicator('"')
         # The library looks for the mark at the start of the text and not at the character.
         is_escaped = text.startswith("\ufeff")
@@ -230,7 +245,11 @@ class _Writer:
         self._put('"')
 
     def _write_literal(self, text: str) -> None:
-        """Write a text as a block of its lines."""
+        """Write `text`, which is not empty, as a literal block scalar: `|`, an indentation
+        indicator if it begins with a space or line break, `-` if it does not end with a line break
+        or `+` if it ends with more than one (or is only one), then each line at the current
+        indentation; empty lines are not indented.
+        """
         self._write_indicator("|")
         if text[0] in f" {_BREAKS}":
             self._put(str(STEP))
@@ -252,7 +271,11 @@ class _Writer:
 
 
 def _possible_style(scalar: Scalar, *, is_simple_key: bool) -> str:
-    """Return the style of a scalar if that can hold its text, or that of the quotes it needs."""
+    """Return the style in which a scalar is written, "" for plain: the one it asks for if that can
+    hold its text, otherwise `'` or, for text with special characters or spaces next to line breaks,
+    `"`. A literal block (`|`) becomes double-quoted also as a simple key or with a space at its
+    end. An empty text keeps its style, except that a plain simple key is quoted.
+    """
     text, style = scalar.text, scalar.style
     if not text:
         return "'" if is_simple_key and not style else style

@@ -226,7 +226,10 @@ class _Flow:
     # Counts.
 
     def _count(self, rule: Rule) -> None:
-        """Count the occurrences and bindings of the variables in a rule."""
+        """Add the variables of one branch of a rule, its head and body, to `occurrences` (each time
+        they stand there) and to `bindings` (each time one may get its value; parameters are given
+        one by each call). `else` branches are counted by their own calls.
+        """
         for term in (*rule.path[1:], *(rule.args or ()), rule.key, rule.value):
             if term is not None:
                 self.occurrences.update(_variables(term))
@@ -235,8 +238,9 @@ class _Flow:
             self._count_expr(expr)
 
     def _count_expr(self, expr: Expr) -> None:
-        """Count the occurrences and bindings of the variables in an expression and its inner
-        bodies.
+        """Add the variables in an expression, and in the bodies and heads of its `every` and
+        comprehensions, to `occurrences` (each time they stand there) and to `bindings` (each time
+        one may get its value: declared by `every`, a side of an equation, or an output of a call).
         """
         inner: list[Expr] = []
         if expr.every is not None:
@@ -506,9 +510,11 @@ class _Uses:
             self._expr(expr, absence_matters=absence_matters)
 
     def _expr(self, expr: Expr, *, absence_matters: bool) -> None:
-        """Record the reads of data in an expression. With `absence_matters`, a missing member may
-        make the decision true here. This is also so below `not`, in an expression with `with`, and
-        in the domain of an `every`.
+        """Record the reads of data in an expression, in `reads` and `values`, or in `absences`
+        where a missing member may make the decision true. That is so with `absence_matters`
+        (everywhere in it), below `not`, in an expression with `with`, and in the domain of an
+        `every`. A test of membership reads the members of its collection; with a key, the
+        collection is recorded in `lists` too.
         """
         for item in expr.withs:
             self._read(item.target, absence_matters=True)
@@ -571,7 +577,10 @@ class _Uses:
             self._value(term, absence_matters=absence_matters, is_true=other == TRUE)
 
     def _call(self, expr: Expr, operator: Ref, *, absence_matters: bool) -> None:
-        """Record the operands of a call of a policy's function, and visit the function."""
+        """Record the operands of a call of a policy's function, and visit the function. An operand
+        that is a variable or reference and meets only plain parameters is recorded as read; any
+        other, which is compared with a pattern or is a larger term, as used by its value.
+        """
         group = self._flow.group_of(operator)
         self._mentioned.add(group.path)
         self._visit(group, absence_matters=absence_matters)

@@ -49,8 +49,10 @@ class Reach:
         self._rules: dict[int, dict[int, bool]] = {}
 
     def term(self, term: Term, bindings: Bindings | None) -> bool:
-        """Return True if the term may reach an unknown. `bindings` is None inside a rule, where
-        outer variables are not known.
+        """Return True if the evaluation of the term may reach an unknown document or variable, so
+        that something is left in the residual. `bindings` are those in which its variables are
+        read, None inside a rule, where a variable of the caller cannot be met and none counts as
+        unknown.
         """
         search = self._search
         match term:
@@ -216,8 +218,10 @@ class _Walk:
         return self.go(pos + 1, here, child)
 
     def _each(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """Follow an unbound key: try every key that base data or rules have here. If the caller
-        disabled inlining here, save the whole reference instead.
+        """Yield the solutions for an unbound key at position `pos` of the path, behind the known
+        keys `plugged`: every key of base data in order, then those that only rules have below
+        `node`, None if there are none. If the caller disabled inlining of this document, the whole
+        reference is saved in the residual instead.
         """
         search = self.search
         if search.disabled.from_caller(tuple(plugged)):

@@ -207,8 +207,8 @@ class Lowered:
 
     @cached_property
     def _literals(self) -> frozenset[Key]:
-        """The scalars that the policies contain, as keys; those inside constant collections are
-        included.
+        """The scalars that the rules of the policies contain, in heads, bodies and inside constant
+        collections, in key form (`to_key`); computed once.
         """
         terms: list[Term] = []
         for rule in self._rules:

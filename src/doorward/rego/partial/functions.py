@@ -157,9 +157,12 @@ class _Function:
         self.has_result = len(args) > self.count
 
     def solutions(self) -> Solutions:
-        """Yield for each solution of the call. An unknown call is saved if the function has `else`
-        that must not be inlined; it goes through a support function if a default matters, inlining
-        is disabled or `shallow` is set; any other call is inlined.
+        """Yield once for each solution of the call. A call with an unknown operand or reach is
+        saved as it is if the function has `else` that must not be inlined; it goes through a
+        support function (rules that the residual refers to) if a default matters, inlining of it is
+        disabled, or `shallow` is set. Any other call is inlined, rule by rule. With
+        `settings.truth`, a call that meets nothing unknown yields its one value, and possible
+        conflicts are recorded in `search.conflicts`.
         """
         search, node = self.search, self.node
         is_unknown = search.is_unknown_expr(_bare(self.site.expr), self.site.bindings)
@@ -336,7 +339,10 @@ class _Function:
             yield from search.save_call(Ref(target), self.args, self.count, self.site)
 
     def _support_rule(self, rule: Rule, target: tuple[Term, ...]) -> None:
-        """Add the residual of one rule of the function to the support, its parameters unknown."""
+        """Evaluate one rule of the function with all its parameters unknown, and add what remains,
+        as rules of the function named `target`, to the support: one for each way in which the body
+        may hold. The marks of the parameters are removed at the end.
+        """
         search = self.search
         bindings = search.child()
         names = [name for arg in rule.args or () for name in _variables(arg)]

@@ -156,8 +156,11 @@ class _Stages:
         self.without_replacements: set[int] = set()
 
     def finish(self, rules: Sequence[Rule]) -> None:
-        """Apply all stages after the first to the rules, which are changed in place. Each stage
-        runs over all rules before the next begins.
+        """Apply the stages behind the resolving of names to `rules`, which are changed in place:
+        calls out of terms, references and comprehensions out of heads and `with`, bodies in a safe
+        order (unless the rule is in `in_order`, so known to be), and references out of operands.
+        Each stage runs over all rules before the next begins, so that generated variables are
+        numbered as in OPA.
         """
         for rule in rules:
             self.split_calls_of(rule)
@@ -202,8 +205,10 @@ class _Stages:
 
     def branch(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
         """Lower one branch of a rule and the `else` branches after it. `package` is the length of
-        its package path, `keys` the variables for computed operands. Also records if the branch has
-        no closure or no `with`, so that later stages skip it.
+        its package path; `keys` has, by position in the rule's reference, the variables for
+        operands that are computed, and an equation for each is added to the body. A missing value
+        is `true`. Later branches get those before them in `before`. The ids of branches without
+        comprehension and `every`, or without `with`, are recorded, so that later stages skip them.
         """
         before = self.closures, self.replacements
         head = rule.head
@@ -271,8 +276,10 @@ class _Stages:
         return tuple(node) or (_TRUE,)
 
     def expr(self, expr: nodes.Expr) -> list[Expr]:
-        """Lower an expression to a list of expressions: [] for `some x` and `print`, several for
-        `and`.
+        """Return the expressions that an expression becomes, in order: none for `some x` (whose
+        names are declared in `locals`) and for `print`, two or more for some `and`, otherwise one.
+        Names become generated variables where needed, `:=` becomes `=`, and `or` and a `not` with a
+        body become comparisons of comprehensions with empty arrays.
         """
         match expr.term:
             case nodes.SomeDecl(symbols):

@@ -57,9 +57,12 @@ class Propagation:
         self._generated = 0
 
     def apply(self, body: Body) -> Body:
-        """Return the simplified body. It is returned unchanged if equations give one variable two
-        constants, or one that a pattern beside it cannot equal, or if a variable would be left
-        unbound.
+        """Return the body of a residual without the equations that only carry a value: variables
+        that are equal become one, and are replaced by their constant or term. Equations of `live`
+        variables are written out again at the end, as are removed ones whose value must still be
+        defined. The body is returned unchanged if it is only comparisons, if equations give one
+        variable two constants or a constant that a pattern cannot equal, or if a variable would be
+        left unbound. With `whole`, a body without remaining expressions becomes `true`.
         """
         plain = [_is_plain(expr) for expr in body]
         # Most residuals of filters are only comparisons of paths: nothing to simplify.
@@ -327,7 +330,10 @@ class _Plug:
         return changed(expr, args, withs, every)
 
     def term(self, term: Term) -> Term:
-        """Return a term with its variables replaced, also inside comprehensions."""
+        """Return a term with its variables replaced by the constants or removed terms that they
+        stand for, at any depth, in the bodies of comprehensions too. A variable that could not be
+        replaced everywhere is added to `kept`, so that its equation stays.
+        """
         if type(term) is Constant:
             return term
         if type(term) is Var:

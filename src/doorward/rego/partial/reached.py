@@ -54,8 +54,9 @@ def _terms_of(expr: Expr) -> list[Term]:
 
 
 def reached(program: Program, expr: Expr) -> Iterator[Expr | Rule]:
-    """Yield the expression, those inside it, and each rule that they may lead to, with the
-    expressions of the rule.
+    """Yield the expression, those inside it, and each rule (once) that their references below
+    `data` may lead to, with the expressions of its branches. Rules that a call names as its
+    operator count too; the order is that of a search with a stack, not of the text.
     """
     exprs, rules, seen = [expr], list[Rule](), set[int]()
 

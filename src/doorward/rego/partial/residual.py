@@ -135,8 +135,9 @@ def plain_name(name: str) -> str:
 
 
 def _term(term: core.Term) -> nodes.Term:
-    """Convert a term to its syntax tree; a reference whose head is a reference becomes one
-    reference.
+    """Convert a term of the evaluator to its syntax tree, with the bodies of comprehensions;
+    variables get names that can be written in Rego. A reference whose head is a reference becomes
+    one reference, one of a single part that part. Spans are kept only for operators of calls.
     """
     match term:
         case core.Constant(value=value):
@@ -299,7 +300,9 @@ def term_to_json(term: core.Term) -> Json:
 
 
 def _value_to_json(value: Any) -> Json:
-    """Convert a constant to JSON in the form of OPA's AST."""
+    """Return a constant (a Rego value) as an object with `type` and `value`, as in OPA's AST, its
+    parts likewise; members of sets and pairs of objects are in Rego's order.
+    """
     if value is None:
         return {"type": "null", "value": {}}
     if isinstance(value, bool):

@@ -469,8 +469,11 @@ class Search:
     def _unify_evaluated(
         self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
-        """Yield for each way in which two terms are equal, one of which is a variable, reference or
-        comprehension.
+        """Yield once for each way in which `a` (in the bindings `b1`) equals `b` (in `b2`), one of
+        which is a variable, reference or comprehension. A known reference is looked up, and its
+        values are tried; if a side is unknown, the equation is saved for the residual and there is
+        one way; otherwise a comprehension is evaluated, or a variable is bound until the generator
+        goes on.
         """
         unknown = self._is_saved(a, b1)
         if not unknown and type(a) is Ref:

@@ -203,7 +203,11 @@ class Settled:
         return plain
 
     def _is_settled(self, expr: Expr) -> bool:
-        """Return True if an expression is saved whatever the known values are."""
+        """Return True if the search saves `expr` in the same form whatever the known values are: a
+        reference to an unknown document alone, an equation of an unknown reference with a constant
+        or with another such reference, or a call of a built-in whose operands are constants and at
+        least one unknown reference, without an output. The caller excludes `with` and `every`.
+        """
         args, operator = expr.args, expr.operator
         if operator is None:
             return self._is_unknown(args[0])

@@ -283,7 +283,11 @@ class Saved:
     around: Bindings | None = None
 
     def plug(self, names: Names) -> Expr:
-        """Return the expression as it appears in the residual."""
+        """Return the expression as it appears in the residual: variables in its operands, and in
+        the values of its `with`, replaced by their values in the bindings they belong to. An
+        expression that is final (`left` is None) is returned unchanged. A `with` that replaces a
+        built-in by another keeps its value, which is a name.
+        """
         left, right, around = self.left, self.right, self.around
         if left is None or around is None:
             return self.expr

@@ -88,7 +88,10 @@ def _bare(expr: core.Expr) -> str:
 
 
 def _value_text(value: Value) -> str:
-    """Return a constant as Rego text."""
+    """Return a constant (a Rego value) as Rego text on one line: strings in double quotes with
+    characters beyond ASCII as they are, members of objects and sets in Rego's order, the empty set
+    as `set()`.
+    """
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):

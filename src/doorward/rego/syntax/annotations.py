@@ -121,8 +121,9 @@ def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
 
 
 def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
-    """Parse a block's YAML to annotations; empty fields are left out. YamlError, _AnnotationError
-    or KeyTypeError if it is invalid.
+    """Parse the YAML of a METADATA block to annotations; fields that are missing or empty are left
+    out, and `scope` is "" if it is not given. `parse_term` reads the references and definitions in
+    it as Rego. YamlError, _AnnotationError or KeyTypeError if the block is empty or invalid.
     """
     if not block.text.strip():
         hint = "write its YAML in comments directly below `# METADATA`"

@@ -318,8 +318,10 @@ class TermWriter:
         return line.text_since(start)
 
     def term_in(self, term: Term, *, parens: bool) -> None:
-        """Write a term of any kind; `parens` puts an infix call in parentheses. UnexpectedComment
-        if a comment in it has no place.
+        """Write a term of any kind. `parens` puts a call of an infix operator in parentheses; a
+        number with `-` gets them where the sign would continue the line above. Members that occur
+        twice in a set, and pairs of an object that a later one replaces, are written once.
+        UnexpectedComment if a comment in it has no place.
         """
         layout = self.layout
         if layout.comments:
@@ -488,7 +490,9 @@ class TermWriter:
         self.layout.write(")" if parens else "")
 
     def plain_call(self, call: Call) -> None:
-        """Write `f(x, y)`."""
+        """Write a call as `f(x, y)`, its operands in several lines if they are in the source and
+        the layout spreads. UnexpectedComment if a comment in it has no place.
+        """
         self.ref(call.operator)
         self.layout.write("(")
         close = self.layout.closing_row(call.span, "()") if self.layout.spreads else -1

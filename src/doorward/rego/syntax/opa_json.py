@@ -93,7 +93,9 @@ class _Writer:
     # Modules
 
     def module(self, module: Module) -> Json:
-        """Return the JSON of a module: package, imports, annotations, rules and comments."""
+        """Return the JSON of a module: its package always, and imports, annotations, rules and
+        comments if it has any. With `locations`, each node has its location.
+        """
         result = {"package": self.package(module.package)}
         # The first comment of a METADATA block has the block's location.
         blocks = {a.span.start: _block_location(a.span) for a in module.annotations}
@@ -147,7 +149,10 @@ class _Writer:
         }
 
     def schema_path(self, path: SchemaPath) -> list[Json]:
-        """Return the JSON of a reference in `schemas`."""
+        """Return the JSON of a reference in the `schemas` of METADATA, the names of its parts, the
+        first one as a variable. With `locations` each part has its location in a text of its own
+        (file ""), except in the path `schema` alone.
+        """
         kinds = ["var", *(_scalar_kind(name) for name in path[1:])]
         locations: list[Json] = [{} for _ in path]
         if self.locations and path != ["schema"]:
@@ -170,8 +175,10 @@ class _Writer:
     # Rules
 
     def rule(self, rule: Rule, first: Rule | None = None) -> Json:
-        """Return the JSON of a rule with its `else` branches; `first` is the first rule of the
-        chain if this is an `else`.
+        """Return the JSON of a rule with its annotations, its `else` branches below `else`, and a
+        body that OPA generates if none is written. `first` is the first rule of the chain if `rule`
+        is an `else` branch (default None); its head then comes from there. With `locations`, nodes
+        have their locations as OPA gives them, a `default` rule that of the keyword alone.
         """
         result: Json = {}
         if rule.annotations:
@@ -308,7 +315,10 @@ class _Writer:
         return {**self.location(term.span), "type": kind, "value": value}
 
     def value(self, term: Term) -> tuple[str, Any]:
-        """Return the type and value of a term in OPA's JSON."""
+        """Return the type and the value of a term as OPA's JSON has them. Equal members of sets are
+        written once, and members of sets and pairs of objects in OPA's order; the value of null is
+        an empty object.
+        """
         match term:
             case Scalar(value=value):
                 return _scalar_kind(value), {} if value is None else value

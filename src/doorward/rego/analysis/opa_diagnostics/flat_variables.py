@@ -65,9 +65,11 @@ def _body_vars(body: Body) -> Iterator[Var]:
 
 
 def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
-    """Yield every variable of a flat expression and of its `with`, except `input` and `data`; those
-    inside closures only with `closures`. Operands of `not`, `and` and `or` without braces are not
-    closures.
+    """Yield every variable of a flat expression and of its `with` (operands of targets, and values,
+    but not the head of a reference there, which may name a function), except `input` and `data`;
+    one may come several times. Those inside closures come only with `closures`. The bodies of
+    `not`, `and` and `or` without braces are not closures, but generated variables in them are left
+    out as well.
     """
     term = expr.term
     match term:

@@ -144,8 +144,11 @@ class Flattener:
             self.origins.add_expr(expr, out[begin:])
 
     def _expr(self, expr: Expr, withs: tuple[With, ...], out: list[Expr]) -> None:
-        """Append the flat form of an expression to `out`, with the given `with`; the last appended
-        expression corresponds to `expr`.
+        """Append to `out` the flat form of `expr`: nested calls become equations with generated
+        variables before it, each with the given `withs`, and the last expression appended
+        corresponds to `expr`. Inner bodies are made flat too; `some … in` becomes an equation with
+        a reference, the domain of `every` a variable, and `print` an array of its captured
+        operands.
         """
         for before in expr.before:
             self.expr(before, out)

@@ -299,7 +299,12 @@ class _Around:
         return (start, segments) if segments else None
 
     def _find_between(self, text: bytes, stops: Sequence[bytes]) -> Span:
-        """Return what `find` does where either text is empty."""
+        """Find this matcher in `text` as `find` does, if `before` or `behind` is empty: return the
+        offset where the leftmost match begins and the lengths that it may have, in ascending order;
+        None if there is no match. `stops` are the characters that the part between must not
+        contain. With `behind`, only its first occurrence counts, and the match begins behind the
+        last stop before it.
+        """
         if self.behind:
             at = text.find(self.behind)
             if at < 0:
@@ -346,7 +351,12 @@ class _Row:
     length: int
 
     def _matches_at(self, text: bytes, start: int, search: _Search) -> bool:
-        """Return True if each matches its part of the text from `start` on."""
+        """Return True if the matchers in turn match the parts of `text` from `start` on, each as
+        many characters as its `length`; in ASCII one of length 0 takes all the rest. In other texts
+        a last character of several bytes is cut behind its first byte, as the library does. What is
+        left behind the last matcher is not looked at. FaultError for a matcher of length 0 at the
+        end; LimitError after too many steps.
+        """
         at = start
         is_ascii = text.isascii()
         for each in self.matchers:
@@ -491,8 +501,10 @@ class _Builder:
         return _Character(characters, part.kind == "range", part.is_negated)
 
     def _choice(self, options: Sequence[Sequence[Part]]) -> Matcher:
-        """Return the matcher of alternatives: parts that all begin or end with are taken out of
-        it.
+        """Return the matcher of alternatives, each a sequence of parts. Parts that all begin or end
+        with are matched once, around a choice of the different rests; if one rest is empty, its
+        alternative matches the empty text. A single alternative is its sequence. LimitError after
+        too many steps.
         """
         start, end = self._common(options)
         if not start and not end:
@@ -514,7 +526,11 @@ class _Builder:
         return self._unite(sequence)
 
     def _common(self, options: Sequence[Sequence[Part]]) -> tuple[int, int]:
-        """Return how many parts the alternatives have in common at their start and at their end."""
+        """Return how many parts all alternatives have in common at their start and at their end, as
+        the library counts: both runs grow in turn and together have at most as many parts as the
+        shortest alternative. (0, 0) for fewer than two alternatives. LimitError after too many
+        steps.
+        """
         if len(options) <= 1:
             return 0, 0
         shortest = min(options, key=len)

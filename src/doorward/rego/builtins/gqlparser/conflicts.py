@@ -85,7 +85,12 @@ class Conflicts:
     def _with_fragment(
         self, conflicts: list[Conflict], fields: _Fields, spread: Node, *, are_exclusive: bool
     ) -> None:
-        """Compare fields with those of a fragment, and of the fragments that it spreads."""
+        """Compare `fields` with the fields of the same response name in the fragment that `spread`
+        names, and in the fragments that this one spreads, and add the conflicts to `conflicts`.
+        Nothing happens for a fragment that is in `compared` (those already compared with this set
+        of fields; it is added) or is not defined, and for one whose fields are `fields` themselves.
+        LimitError after too many steps.
+        """
         self.steps.take()
         if spread["Name"] in self.compared:
             return
@@ -133,7 +138,12 @@ class Conflicts:
                     conflicts += self._conflict(one, other, are_exclusive=are_exclusive)
 
     def _conflict(self, one: Node, other: Node, *, are_exclusive: bool) -> list[Conflict]:
-        """The conflict of two fields, if there is one."""
+        """Return the conflict of two fields with the same name in the response, as a list of one,
+        or [] if they can be merged or the parent type of either is unknown. They conflict if they
+        are different fields or have different arguments (unless `are_exclusive`, or their parents
+        are two different object types, so that only one can be selected), if their types conflict,
+        or if their subfields do. LimitError after too many steps.
+        """
         self.steps.take()
         parents = one["ObjectDefinition"], other["ObjectDefinition"]
         if parents[0] is None or parents[1] is None:
@@ -162,7 +172,11 @@ class Conflicts:
     def _below(
         self, selections: list[Node], others: list[Node], *, are_exclusive: bool
     ) -> list[Conflict]:
-        """The conflicts between the selections of two fields."""
+        """Return the conflicts between the subfields of two fields with the same response name:
+        each field of one side, and of the fragments that it spreads, is compared with those of the
+        other side. `are_exclusive`: both cannot be selected at once, so only types count.
+        LimitError after too many steps.
+        """
         conflicts: list[Conflict] = []
         fields, spreads = _parts(selections)
         other_fields, other_spreads = _parts(others)

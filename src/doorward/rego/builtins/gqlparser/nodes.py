@@ -146,8 +146,9 @@ def _without_empty(value: Any) -> Value:
 
 
 def from_object(struct: str, value: Any) -> Node:
-    """Read a node from plain Python data. BuiltinError for a field of another type, and for a null
-    at which OPA panics.
+    """Return the node of the struct `struct` that plain Python data describes, as Go's decoder
+    reads it: null is an empty node, unknown fields are ignored, and names may be in another case.
+    BuiltinError for data or a field of another type, and for a missing field at which OPA panics.
     """
     if value is None:
         return new(struct)

@@ -133,7 +133,9 @@ class _Parser:
         return self.advance()
 
     def keyword(self, word: str) -> Node | None:
-        """Skip a keyword; return the comments before it."""
+        """Move past the next token, which must be the name `word`, and return the comments before
+        it, None if there are none. BuiltinError for another token.
+        """
         comment = self.comment
         if self.following.kind != NAME or self.following.value != word:
             actual = _describe(self.following)
@@ -467,8 +469,9 @@ class _Parser:
         return node
 
     def extension(self, document: Node) -> None:
-        """Read an extension (`extend …`) and add it to the document; BuiltinError if it is
-        malformed or extends nothing.
+        """Read an extension (`extend schema …` or `extend type …`) and append it to the document's
+        `SchemaExtension` or `Extensions`. BuiltinError if it is malformed, is of another kind, or
+        extends by nothing.
         """
         comment = self.keyword("extend")
         kind = self.following.value

@@ -257,7 +257,10 @@ class _Walker:
         self.check_variables(variables)
 
     def check_subscription(self, operation: Node) -> None:
-        """Rule SingleFieldSubscriptions."""
+        """Rule SingleFieldSubscriptions: add an error at the second field if a subscription selects
+        more than one top-level field by name, and one for each introspection field (`__…`) among
+        them. Fields of fragments count; aliases do not.
+        """
         quoted = f'Subscription "{operation["Name"]}"'
         name = quoted if operation["Name"] else "Anonymous Subscription"
         fields: dict[str, Node] = {}
@@ -286,7 +289,10 @@ class _Walker:
                 self.collect_top_fields(selection["Definition"]["SelectionSet"], fields, seen)
 
     def check_variables(self, variables: list[Node]) -> None:
-        """Rules UniqueVariableNames and VariablesAreInputTypes."""
+        """Rules UniqueVariableNames and VariablesAreInputTypes, for the variables that an operation
+        declares: add an error for each name that is declared again, then for each variable of a
+        known type that is not a scalar, enum or input object.
+        """
         for name, variable in _second_ones(variables, "Variable"):
             self.add(variable, f'There can be only one variable named "${name}".')
         for variable in variables:
@@ -314,8 +320,10 @@ class _Walker:
         self.fragment_names.add(name)
 
     def check_cycles(self, fragment: Node, path: list[Node], starts: dict[str, int]) -> None:
-        """Rule NoFragmentCycles: report each spread of a fragment within itself that is reached
-        from `fragment`.
+        """Rule NoFragmentCycles: add an error for each spread of a fragment within itself that is
+        reached from `fragment`. `path` are the spreads that lead here, `starts` the index in it at
+        which each fragment on the way begins; both are restored. A fragment is examined once for a
+        query: its name is added to `cycle_roots`. Spreads of unknown fragments are passed over.
         """
         name = fragment["Name"]
         if name in self.cycle_roots:
@@ -394,7 +402,10 @@ class _Walker:
         self.check_unique_arguments(field["Arguments"])
 
     def check_leaf(self, field: Node, definition: Node, inner: Node) -> None:
-        """Rule ScalarLeafs."""
+        """Rule ScalarLeafs: add an error for `field` if its type `inner` (without lists and
+        non-null) is a scalar or enum and the field has a selection of subfields, or if it is
+        another type and the field has none. The message shows the declared type, from `definition`.
+        """
         name, is_leaf = field["Name"], inner["Kind"] in LEAF
         if is_leaf and field["SelectionSet"]:
             wrong = f'must not have a selection since type "{inner["Name"]}" has no subfields.'
@@ -528,7 +539,9 @@ class _Walker:
             self.check_one_of_variables(value)
 
     def check_defined(self, value: Node) -> None:
-        """Rule NoUndefinedVariables."""
+        """Rule NoUndefinedVariables: add an error for `value`, a use of a variable, if the present
+        operation does not declare the variable. Outside of an operation nothing is checked.
+        """
         if self.operation is None or value["VariableDefinition"] is not None:
             return
         name = self.operation["Name"]
@@ -536,7 +549,11 @@ class _Walker:
         self.add(value, f'Variable "${value["Raw"]}" is not defined{by}.')
 
     def check_position(self, value: Node) -> None:
-        """Rule VariablesInAllowedPosition."""
+        """Rule VariablesInAllowedPosition: add an error if `value`, a use of a variable, stands
+        where the declared type of the variable does not fit the expected one. An expected type may
+        be null if the variable or the position has a default value. Undefined variables, positions
+        of unknown type and nodes outside of an operation are not checked.
+        """
         variable, expected = value["VariableDefinition"], value["ExpectedType"]
         if variable is None or expected is None or self.operation is None:
             return
@@ -688,7 +705,11 @@ def _spreads(selections: list[Node]) -> list[Node]:
 
 
 def _is_readable(value: Node) -> bool:
-    """Return True for a literal that Go can read: an integer of 64 bits, a double."""
+    """Return True if Go can read a literal: an integer of 64 bits, a finite double in ASCII, one of
+    the spellings of a boolean that `strconv.ParseBool` takes. Lists and objects if all their parts
+    are, a variable if its default is or it has none; strings, enums, block strings and null always.
+    BuiltinError for an unknown kind.
+    """
     kind, raw = value["Kind"], value["Raw"]
     if kind == _INT:
         number = _integer(raw)

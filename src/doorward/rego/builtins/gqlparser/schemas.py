@@ -228,7 +228,10 @@ class _Reader:
             raise _wrong(definition.position, message)
 
     def _check_parts(self, definition: Node) -> None:
-        """Check that a type has fields or values of the right kind."""
+        """Check that an object type or interface has fields, of output types only, that an input
+        object has fields, of input types only, and that an enum has valid values; other kinds are
+        not examined. All named types must exist already. BuiltinError for the first violation.
+        """
         kind, name = definition["Kind"], definition["Name"]
         fields = definition["Fields"]
         if kind in ("OBJECT", "INTERFACE"):
@@ -284,8 +287,11 @@ class _Reader:
         *,
         is_merged: bool = False,
     ) -> None:
-        """Check directives at a location; those of a type and its extensions are merged, and may be
-        there several times.
+        """Check directives applied at `location` (such as `OBJECT`): each has a valid name, is
+        declared, allowed there, given all its arguments, and applied once unless it is repeatable.
+        `is_merged`: they are those of a type and of its extensions, and may repeat. `within` is the
+        directive whose declaration this is, which must not refer to itself. BuiltinError for the
+        first violation.
         """
         seen: set[str] = set()
         for directive in directives:
@@ -306,7 +312,10 @@ class _Reader:
             _check_given(directive, definition)
 
     def _check_interface(self, definition: Node, name: str) -> None:
-        """Check that a type has what an interface demands, and implements its interfaces too."""
+        """Check that `definition` fulfils the interface `name` that it declares: the name is that
+        of an interface, each of its fields is there with a compatible type and arguments, and the
+        interfaces that it implements are declared too. BuiltinError for the first violation.
+        """
         interface = self.types.get(name)
         if interface is None:
             raise _wrong(definition.position, f"Undefined type {quote(name)}.")
@@ -387,7 +396,10 @@ def _check_once(nodes: list[Node], head: str) -> None:
 
 
 def _check_given(directive: Node, definition: Node) -> None:
-    """Check that a directive has arguments that its definition has, and all that it needs."""
+    """Check that each argument of a directive is one that its definition declares, and that those
+    of a non-null type without a default are given and not null. Values are not compared with their
+    types. BuiltinError for the first violation.
+    """
     name = directive["Name"]
     for argument in directive["Arguments"]:
         if by_name(definition["Arguments"], argument["Name"]) is None:

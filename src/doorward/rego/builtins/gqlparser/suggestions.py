@@ -57,7 +57,9 @@ def _distance(one: str, other: str, most: int) -> int:
 
 
 def value_text(value: Node | None) -> str:
-    """A value as the library writes it in errors."""
+    """Return a literal of a query as the library writes it in errors: `$x`, quoted strings,
+    `[1,2]`, `{a:1}`, other scalars as in the source; `<nil>` for None.
+    """
     if value is None:
         return "<nil>"
     kind, raw = value["Kind"], str(value["Raw"])

@@ -53,7 +53,10 @@ class Lexer:
         self.start_of_line = 0
 
     def read(self) -> Token:
-        """Read and return the next token; one of the kind `END` at the end of the text."""
+        """Skip blanks, and read and return the next token: a punctuator, NAME, COMMENT, number,
+        string, block string or `...`; one of the kind `END` at the end of the text, and one of the
+        kind `<Invalid>`, not an error, for what cannot be read.
+        """
         self._skip_blanks()
         start = self.at
         if start >= len(self.text):

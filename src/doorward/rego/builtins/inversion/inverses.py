@@ -816,8 +816,9 @@ def invert_decode_object(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_uri_parse(i: int, want: Any, o: Sequence[Any]) -> Iterator[Any]:
-    """Yield URIs that are made of the parts in `want`, first with its `hostname` and `port`, then
-    with its `host`.
+    """Yield two URIs made of the parts in `want`, an object as `uri.parse` returns it with any
+    parts missing: one with its `hostname` and `port`, one with its `host`. The scheme is `https` if
+    only the host is given. `i` and `o` do not matter.
     """
     part = want.get
     query = f"?{part('raw_query')}" if part("raw_query") else ""

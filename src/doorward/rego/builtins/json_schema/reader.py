@@ -197,7 +197,10 @@ def _check_id(document: dict[str, Any], draft: int) -> None:
 
 
 def _step(here: Any, step: str) -> Any:
-    """The child of a document at one step of a JSON pointer; BuiltinError if there is none."""
+    """Return the child of a document at one step of a JSON pointer: the member of an object with
+    the unescaped name, or the item of an array at a decimal index, which may have a sign and
+    leading zeros. BuiltinError if there is none, or if `here` is neither.
+    """
     if isinstance(here, dict):
         name = read_name(step)
         if name not in here:
@@ -471,7 +474,9 @@ def _format(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _read_required(part: _Part, keyword: str, value: Any) -> None:
-    """Read `required`, a list of different names; BuiltinError for anything else."""
+    """Add the rule of `required` to the part's schema. BuiltinError unless `value` is a list of
+    different strings.
+    """
     if not isinstance(value, list):
         raise BuiltinError("required must be of an array")
     names: dict[str, None] = {}

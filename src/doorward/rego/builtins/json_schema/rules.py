@@ -323,7 +323,11 @@ def _show(number: int | Fraction) -> str:
 
 
 def _shortest(number: int | Fraction) -> tuple[str, int]:
-    """Return the digits of a number above 0 as `_show` writes it, and the exponent of the first."""
+    """Return the shortest digits that tell a number above 0 apart from its neighbours as a binary
+    float, without zeros at the end, and the exponent of ten of the first digit. The mantissa has 64
+    bits, or as many as the numerator or denominator has if that is more. A tie between two
+    candidates goes to the even digit.
+    """
     bits = max(64, number.numerator.bit_length(), number.denominator.bit_length())
     if number.denominator == 1:
         bits = max(64, number.numerator.bit_length())
@@ -412,11 +416,13 @@ def alternatives_any(schemas: Sequence[Schema]) -> Rule:
 
 
 def alternatives_one(schemas: Sequence[Schema]) -> Rule:
-    """Return the rule of `oneOf`: exactly one schema must match."""
+    """Return the rule of `oneOf`: exactly one of `schemas` must match a value. If none does, the
+    errors of the one with the most points (the first of equals) are reported as well.
+    """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Add an error unless exactly one schema matches; if none does, also the errors of the one
-        with the most points.
+        """Add an error to `result` unless exactly one schema matches; if none does, also the errors
+        and points of the one with the most points, the first of equals.
         """
         best: Result | None = None
         count = 0

@@ -108,7 +108,10 @@ def from_declaration(entry: dict[str, Any]) -> Builtin:
 
 
 def _signature(declaration: Any) -> Function:
-    """Parse `decl` of an entry; ValueError if it is not a valid function type."""
+    """Return the function type in `decl` of a built-in's entry; no `result` is None. ValueError if
+    it is not an object of type `function`, contains an invalid type, or has both `variadic` and
+    `result`.
+    """
     if not isinstance(declaration, dict) or declaration.get("type") != "function":
         raise ValueError("`decl` must be an object of type function")
     args = _list(declaration, "args")

@@ -183,8 +183,10 @@ class Registry:
         """
 
         def register(body: Body) -> Body:
-            """Check the declaration, add the built-in to the registry, and return the body
-            unchanged. ValueError if the declaration is invalid or the name is taken.
+            """Check the declaration against the function, add the built-in to the registry with its
+            operands checked (unless `checked` is False) and, for a function that is not Doorward's,
+            its exceptions and results guarded, and return the function unchanged. ValueError if the
+            declaration is invalid or the name is taken, here or by one of OPA's.
             """
             check_name(name)
             if self is not REGISTRY and name in REGISTRY:

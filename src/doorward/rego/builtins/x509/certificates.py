@@ -218,7 +218,9 @@ def right_aligned(octets: bytes, unused: int) -> bytes:
 
 
 def _parse_version(reader: Reader) -> int:
-    """Return the version, 1 to 3."""
+    """Read the optional version of a certificate from `reader` and return it as people count it: 1
+    (also if it is absent), 2 or 3. ValueError, in Go's words, if it is malformed or larger.
+    """
     fault = "x509: malformed version"
     explicit = reader.optional(0xA0, fault)
     if explicit is None:

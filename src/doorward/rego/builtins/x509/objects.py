@@ -69,8 +69,9 @@ def _or_null(items: list[Value]) -> Value:
 
 
 def certificate_object(certificate: Certificate, *, uri_strings: bool = True) -> Object:
-    """The object that OPA shows for a certificate, with the field `URIStrings` only if
-    `uri_strings`.
+    """Return the object that OPA shows for a certificate: Go's `x509.Certificate` as JSON, with
+    null for absent lists and 0 for absent numbers. `URIStrings`, the URIs as texts, is added only
+    if `uri_strings` (the default). Nothing is verified.
     """
     names, policies = certificate.names, certificate.policies
     limits: dict[str, int | None] = {

@@ -141,7 +141,9 @@ class Cursor:
     # Moves
 
     def move_to(self, token: Token) -> None:
-        """Make `token` the current one, and record its lexical errors."""
+        """Make `token` the current one and append its lexical errors to `errors`; `kind` becomes
+        the token's, or the word itself if it is a keyword of the dialect. `end` is not changed.
+        """
         self.token = token
         kind = token.kind
         if kind == IDENT and token.text in self.keywords:
@@ -152,7 +154,10 @@ class Cursor:
                 self.error(fault)
 
     def scan(self) -> None:
-        """Move to the next token, and record its lexical errors."""
+        """Move to the next token, and append its lexical errors to `errors`: `token` and `kind`
+        become that one's, the word itself being the kind of a keyword. `end` becomes the end of the
+        token that was left, unless that was white space.
+        """
         if self.kind != WHITESPACE:
             self.end = self.token.end
         # `after` and `move_to`, written out: this is what a parse does most.

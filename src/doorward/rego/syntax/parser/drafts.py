@@ -44,7 +44,10 @@ class Draft:
 
 
 def check_v1(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield the errors of a rule that v1 forbids although the grammar allows it."""
+    """Yield the errors, all at the span of the rule, of what v1 forbids although the grammar allows
+    it: a keyword as its name, neither value nor body, a body without `if` (unless it is a default),
+    a partial set without `contains`.
+    """
     head = draft.head
     kind = "rule" if not head.args else "function"
     name = head.ref.span.text

@@ -55,8 +55,11 @@ class Statements:
         return complete
 
     def _parse(self, span: Span, *, first: bool) -> bool:
-        """Parse a statement at `span`. `first`: only a package is allowed; another statement is
-        parsed, and recorded as misplaced. False after recording an error at the cursor.
+        """Parse one statement at `span`, a package, an import, rules or a query that stands for a
+        rule, and add it to its list; an import is also put in force. `first`: only a package is
+        allowed; another statement is parsed and, instead of a query being added, recorded as
+        misplaced. Return False if nothing could be parsed; the error is then recorded in the
+        cursor.
         """
         cursor, terms = self.cursor, self.grammar.terms
         state = cursor.save()
