@@ -469,13 +469,13 @@ def report(
     errors: Sequence[Diagnostic], limit: int, *, is_ordered: bool = False
 ) -> list[Diagnostic]:
     """Return the errors to report: without repetitions, sorted by position unless `is_ordered`. If
-    there are more than `limit`, the first `limit` and the error "error limit reached"; a `limit` of
+    there are `limit` or more, the first `limit` and the error "error limit reached"; a `limit` of
     0 or less means no limit.
     """
     unique = list(dict.fromkeys(errors))
     if not is_ordered:
         unique.sort(key=lambda d: (d.span.file, d.span.row, d.span.col))
-    if 0 < limit < len(unique):
+    if 0 < limit <= len(unique):
         return [*unique[:limit], Diagnostic(COMPILE_ERROR, "error limit reached")]
     return unique
 

@@ -52,3 +52,21 @@ def test_texts_are_read_whole_or_refused() -> None:
     assert parse_module(Source("p.rego", "package a\n\np := 1\n")).package.path == ("a",)
     with pytest.raises(ParseError):
         parse_term("[1")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("p { true }", [1]),
+        ("p = 1 { true } else = 2 { true }\nq { true }", [1, 2]),
+        ("f(x) { x } { not x }", [1, 1]),
+        ("p[x] { x := 1 }\nq[x] { x := 1 }", [1, 2, 2]),
+        ("x\np { true }", [1, 2]),
+    ],
+)
+def test_a_rule_in_place_of_the_package_is_not_checked_as_v1(text: str, lines: list[int]) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_module(Source("p.rego", text))
+    first, *others = caught.value.diagnostics
+    assert first.message == "package expected"
+    assert [first.span.row, *(other.span.row for other in others)] == lines

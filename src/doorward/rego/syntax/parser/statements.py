@@ -37,6 +37,8 @@ class Statements:
         """The offset of the statement that is being parsed."""
         self.unread: list[Span] = []
         """The spans of the first expressions of statements that mean no rule."""
+        self.in_place_of_package: Draft | None = None
+        """The rule that stands where the package is expected; OPA reads it no further."""
         self._misplaced: list[Diagnostic] = []
 
     def parse_statement(self) -> bool:
@@ -87,6 +89,8 @@ class Statements:
         drafts = self.grammar.rules.parse_rules()
         if drafts is not None:
             self.drafts.extend(drafts)
+            if first:
+                self.in_place_of_package = drafts[0]
             return True
         if cursor.errors:
             return False
@@ -120,8 +124,9 @@ class Statements:
         errors = list(self._misplaced)
         if self.cursor.dialect.v1:
             for draft in self.drafts:
-                for part in (draft, *draft.elses):
-                    errors.extend(check_v1(part))
+                if draft is not self.in_place_of_package:
+                    for part in (draft, *draft.elses):
+                        errors.extend(check_v1(part))
         return errors
 
 
