@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -155,6 +156,14 @@ def test_a_declaration_can_be_read_again(name: str) -> None:
     entry = to_declaration(REGISTRY[name])
     again = from_declaration(entry)
     assert (to_declaration(again)["decl"], again.pure) == (entry["decl"], REGISTRY[name].pure)
+
+
+def test_a_key_of_any_kind_is_declared_as_json() -> None:
+    keys = [True, None, 1.5, [False]]
+    fields = [{"key": key, "value": {"type": "string"}} for key in keys]
+    type_ = {"type": "object", "static": fields}
+    builtin = from_declaration({"name": "acme.f", "decl": {"type": "function", "args": [type_]}})
+    assert json.loads(json.dumps(to_declaration(builtin)))["decl"]["args"] == [type_]
 
 
 def deep() -> dict[str, Any]:

@@ -6,6 +6,7 @@ and tested with something in its place; calling it ends the evaluation, as in OP
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -21,7 +22,7 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.conversion import from_python
 from doorward.rego.errors import INTERNAL_ERROR, EvaluationAborted
-from doorward.rego.values import to_key
+from doorward.rego.values import from_key, to_json, to_key
 
 __all__ = ["from_declaration", "to_declaration"]
 
@@ -78,10 +79,17 @@ def _type(type_: Type) -> dict[str, Any]:
     assert isinstance(type_, ObjectType)  # no operand of a built-in is a function
     document: dict[str, Any] = {"type": "object"}
     if type_.fields:
-        document["static"] = [{"key": key, "value": _type(each)} for key, each in type_.fields]
+        document["static"] = [
+            {"key": _key_json(key), "value": _type(each)} for key, each in type_.fields
+        ]
     if type_.rest:
         document["dynamic"] = {"key": _type(type_.rest[0]), "value": _type(type_.rest[1])}
     return document
+
+
+def _key_json(key: object) -> object:
+    value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
+    return json.loads(to_json(value))
 
 
 def from_declaration(entry: dict[str, Any]) -> Builtin:
@@ -126,8 +134,8 @@ def _signature(declaration: Any) -> Function:
 
 
 def _read(document: Any, depth: int = 0) -> Type:
-    """Parse a type in the notation of capabilities files, which is nested in `depth` others.
-    ValueError if it is invalid or nested more than `MAX_DEPTH` deep.
+    """Parse a type in the notation of capabilities files, which is nested in `depth` others. A set
+    without `of` is one of any. ValueError if it is invalid or nested more than `MAX_DEPTH` deep.
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"types are nested more than {MAX_DEPTH} levels deep")
