@@ -480,8 +480,9 @@ def whole_part(mantissa: int, exponent: int) -> int:
 
 
 def _shortest(mantissa: int, exponent: int, bits: int = MANTISSA_BITS) -> str:
-    """Return the fewest digits that round back to a rounded value other than zero, in the layout of
-    Go's `Text('g', -1)`.
+    """Return the fewest digits that round back to `mantissa * 2**exponent`, a value other than zero
+    that is already rounded to `bits` bits, in the layout of Go's `Text('g', -1)`; `bits` are 64 by
+    default.
     """
     magnitude = abs(mantissa)
     n, d = (magnitude << exponent, 1) if exponent >= 0 else (magnitude, 1 << -exponent)

@@ -239,8 +239,11 @@ class SafeOrder:
         return FLAT.call_names(call.args, self._arity(call), safe)
 
     def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
-        """Put the inner bodies of an expression in order. Expressions that lack variables are added
-        to `unsafe`, and the variables of an `every` to `around`.
+        """Put the bodies inside an expression (comprehensions, `every`, `not { … }`, …) in order,
+        with the variables `around` bound before them; the orders go into `orders`. The key and
+        value of an `every` are added to `around`. Added to `unsafe`: `expr`, with the variables of
+        heads that nothing binds; the inner expressions that have no order; and those of the
+        comprehension of a template string that read unbound variables (generated ones excepted).
         """
         for closure in closures_of(expr):
             if isinstance(closure, Every):

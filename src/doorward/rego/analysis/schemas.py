@@ -276,7 +276,10 @@ class AnnotatedDocuments:
         return tree if tree.children else None
 
     def _blocks(self, rule: Rule, module: Module) -> Iterator[Annotations]:
-        """Yield the annotations that apply to a rule, the widest scope first."""
+        """Yield the METADATA blocks that apply to a rule, the widest scope first: `subpackages` of
+        its package and those above it, in the order of the modules, `package`, its own `document`
+        ones, and its own `rule` ones.
+        """
         path = module.package.path
         below = self._around.get("subpackages", {})
         outer = [each for n in range(len(path) + 1) for each in below.get(path[:n], ())]

@@ -162,9 +162,10 @@ class Reading:
         return type(term), type(term.value) if isinstance(term, Scalar) else None
 
     def _term(self, term: Term) -> Hashable:
-        """Return the shape of a term whose constants belong to the shape, except in operands of
-        calls for which `takes_any` is True, and collect its positions. NoShape for object
-        comprehensions and template strings.
+        """Return the shape of a term, a hashable object in which variables are numbers and
+        constants are contained, except as operands of calls for which `takes_any` is True: those
+        are appended to `constants`. The spans of the term and its parts are appended to `spans`.
+        NoShape for object comprehensions and template strings.
         """
         self.spans.append(term.span)
         # By type, and not by `match`: these are asked for every term of a thousand rules.

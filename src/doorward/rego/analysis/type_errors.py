@@ -155,7 +155,9 @@ def term_text(term: Term) -> str:
 
 
 def type_text(type_: Type | None) -> str:
-    """Return a type as OPA prints it: `array<number>[any]`; `???` if it is unknown (None)."""
+    """Return a type as OPA prints it, such as `array<number>[any]`, `object<a: string>[any: any]`,
+    `any<null, string>` and `(number) => string`; `???` if it, or a part, is None (unknown).
+    """
     match type_:
         case ArrayType(items, rest):
             static = f"<{', '.join(map(type_text, items))}>" if items else ""

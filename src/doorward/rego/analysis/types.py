@@ -319,7 +319,9 @@ def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
 
 
 def bounded(type_: Type) -> Type:
-    """Return `type_`, or any if it has too many parts (MAX_PARTS, MAX_REPEATS)."""
+    """Return `type_`, or any if it has more than `MAX_PARTS` parts at all depths, or more than
+    `MAX_REPEATS` parts that are objects met before (shared parts count each time).
+    """
     waiting, count, repeats = [type_], 0, 0
     seen: set[int] = set()
     while waiting:

@@ -42,9 +42,10 @@ BodyReader: TypeAlias = Callable[[Body], Iterator[Var]]
 def term_vars(
     term: Term, *, closures: bool = True, read_body: BodyReader | None = None
 ) -> Iterator[Var]:
-    """Yield every variable of a term except `input` and `data`; with `closures=False` not those
-    inside comprehensions. `read_body` yields the variables of a comprehension's body, by default
-    `body_vars`.
+    """Yield every variable of a term except `input` and `data`, in the order of the text, as often
+    as it stands there; the name of a called function is not one. With `closures=False` those inside
+    comprehensions are left out. `read_body` yields the variables of a comprehension's body, by
+    default `body_vars`.
     """
     read_body = read_body or body_vars
     match term:

@@ -355,9 +355,9 @@ _SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]
 
 @builtin("time.parse_duration_ns", string, returns=number, inverse=inverse("duration"))
 def time_parse_duration_ns(duration: str) -> int:
-    """The nanoseconds in a duration such as `1h30m`, negative after `-`; units are ns, us, ms, s,
-    m, h, d, w and y (365 days). Another text, or more than 64 bits, is an error; LimitError for a
-    text of more than 4,096 characters.
+    """The nanoseconds in a duration such as `1h30m` or `1.5d`, negative after `-`, cut to whole
+    ones; units are ns, us, ms, s, m, h, d, w and y (365 days), and only 0 may have none. Another
+    text, or more than 64 bits, is an error; LimitError for a text of more than 4,096 characters.
     """
     rest = duration[1:] if duration[:1] in {"+", "-"} else duration
     if rest == "0":

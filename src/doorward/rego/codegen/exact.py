@@ -120,8 +120,10 @@ class ExactRules:
         return self._part(ctx, path)
 
     def _part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
-        """Return the set or object of the rules with at least the part at `path`; rules for other
-        keys are not evaluated. The result is cached in `ctx.parts`.
+        """Return the set or object that the rules make, complete at least for the keys of `path`;
+        rules for other keys are not evaluated. The whole answer is used if it was computed before;
+        a part is cached in `ctx.parts`. Errors of rules, such as a conflict of two values, pass
+        through.
         """
         slot = self.code.plan.slot(self.node)
         # The whole answer may be there already.
@@ -198,7 +200,9 @@ class ExactRules:
         return result
 
     def _default(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
-        """Return the default value; UNDEFINED if there is none."""
+        """Return the value of the `default` rule for the operands `args`, UNDEFINED if there is
+        none. Its code is compiled at the first call.
+        """
         default = self.node.default
         if default is None:
             return UNDEFINED

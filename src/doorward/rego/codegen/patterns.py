@@ -118,8 +118,10 @@ def _match_object(
 
 
 def equality(a: Operand, b: Operand) -> ast.expr:
-    """Return code that tests if two values are equal as Rego defines it: with Python's `==` or `is`
-    where these give the same answer, otherwise with the runtime's `equal`.
+    """Return code (an AST expression) that tests if two values are equal as Rego defines it: with
+    Python's `==` or `is` where what is known of the operands says that these give the same answer,
+    otherwise with the runtime's `equal`; of two constants, the answer itself. Code of an operand
+    that is a plain name may occur in it several times.
     """
     if a.is_constant and b.is_constant:
         return ast.Constant(value=equal(a.value, b.value))

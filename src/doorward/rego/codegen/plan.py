@@ -115,7 +115,9 @@ class Plan:
         return id(node) in self.printing
 
     def _printing_nodes(self) -> set[int]:
-        """Return the identities of the nodes that call `print`, or read nodes that do."""
+        """Return the identities of the nodes of rules that call `print`, or read, directly or
+        through others, nodes that do. The graph must be known.
+        """
         printing = [node for node in self.root.walk() if any(map(_prints, node.definitions))]
         if not printing:
             return set()

@@ -151,8 +151,11 @@ class RuleIndex:
         )
 
     def select(self, read: Callable[[Subject], Any]) -> Selection:
-        """Return the rules to evaluate, in OPA's order. `read` returns the value of a subject,
-        UNDEFINED if it has none; it is called at most once for each subject.
+        """Return the rules that OPA evaluates, in its order, each as the number of its chain with
+        those of its branches that the index leaves, and whether all of them have the same constant
+        answer, so that one is enough. `read` returns the value of a subject (a path or operand that
+        rules compare), UNDEFINED if it has none; it is called at most once for each, and its errors
+        pass through.
         """
         known: dict[Subject, Any] = {}
 
@@ -427,8 +430,10 @@ class _Reader:
         return True
 
     def _member(self, item: Term, collection: Term) -> None:
-        """Collect the tests of `item in collection`: that a subject equals one of the constants in
-        the collection, or that a subject contains `item`, a constant or a variable.
+        """Collect the tests of `item in collection`: that the subject `item` (a path or operand
+        that the index reads) equals one of the constants in the collection, as alternatives, or
+        that the subject `collection`, unless it is an operand of a function, contains the constant
+        or variable `item`. Nothing for other forms.
         """
         subject = self._resolve(item) if isinstance(item, Var) else None
         if subject is not None:

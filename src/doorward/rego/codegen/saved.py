@@ -45,8 +45,10 @@ class SavedFunctions:
 
 
 def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
-    """Return the functions of a program whose code is generated lazily; code that was not generated
-    yet is saved as None.
+    """Return what restores the functions of a linked program: marshalled code (None for a function
+    whose code was not generated yet), rows of shared code, tables of candidates, names of
+    built-ins, constants, and the slots of `plan` by the numbers of nodes. What the runtime exports
+    is not saved. The program may go on being used by other threads.
     """
     code: dict[str, bytes | None] = {}
     rows: dict[str, tuple[Any, ...]] = {}

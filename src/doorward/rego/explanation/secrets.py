@@ -234,8 +234,10 @@ def _is_constant(term: Term) -> bool:
 
 
 def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterator[str]:
-    """Yield the secret strings in a document. `named`: it is under the name of a secret; `below`:
-    it is below a name under which everything is secret.
+    """Yield the secret strings in a document, also in keys that are not strings: those under the
+    name of a secret, below a name under which all is secret, or that look like a credential.
+    `named`: `value` is under the name of a secret, which holds for its items if it is an array or
+    set; `below`: all in it is secret.
     """
     if isinstance(value, str):
         # INVARIANT: `mask_credentials` returns its operand itself if nothing in it is masked.

@@ -154,8 +154,10 @@ class _Reader:
         self.registry = registry
 
     def under(self, expr: Expr) -> None:
-        """Read values from here on as under the `with` modifiers of `expr`, as far as their values
-        are known.
+        """Read values from here on as under the `with` modifiers of `expr`: `evaluation` becomes
+        one with their targets replaced, as far as their values are known. Functions that are
+        replaced have unknown answers. Nothing changes without `with`, or if a replacement raises
+        EvalError.
         """
         inputs: list[tuple[list[Any], Any]] = []
         data: list[tuple[list[Any], Any]] = []

@@ -481,9 +481,11 @@ class _Reader:
         raise _BadValueError
 
     def read(self, element: str, following: tuple[str, str]) -> None:
-        """Read one element of the layout from the value and store what it means. `following` is the
-        text and element that come next in the layout. _BadValueError for text that does not match,
-        _RangeError for a part out of range.
+        """Read one element of the layout, such as `Jan` or `15`, from `rest` and store what it
+        means (the names of weekdays mean nothing). `following` is the text and element that come
+        next in the layout: behind seconds, a fraction is read even if the layout has none there.
+        _BadValueError for text that does not match, _RangeError for a part out of range; days are
+        compared with the month later.
         """
         match element:
             case "06":

@@ -236,7 +236,9 @@ class _Reader:
 
 
 def _has_unknown_charset(word: str) -> bool:
-    """Return True for an encoded word, `=?charset?q?text?=`, in a charset that Go cannot read."""
+    """Return True for an encoded word, `=?charset?b?text?=` or with `q`, in a charset that Go
+    cannot read, whose text is valid base64 or quoted-printable; False for any other word.
+    """
     if len(word) < 8 or not (word.startswith("=?") and word.endswith("?=")):
         return False
     parts = word[2:-2].split("?")

@@ -115,9 +115,10 @@ class _Reader:
         return prefixes
 
     def item(self) -> list[str]:
-        """item = group | characters | "\\" punctuation
+        r"""item = group | characters | "\" punctuation
 
-        Returns the texts that it matches; _NotLiteralError for anything else.
+        Move past one item and return the texts that it matches. _NotLiteralError for anything else,
+        such as a class, a repetition or a backslash before a letter or digit.
         """
         run = _RUN.match(self.pattern, self.at)
         if run is not None:

@@ -389,8 +389,9 @@ def _type(argument: Argument) -> str:
 
 
 def _print(argument: Argument, verb: str, spec: _Spec) -> str:
-    """Format one argument by a verb. A verb that does not fit gives `%!d(string=a)`: the verb, the
-    Go type and the value.
+    """Format one argument by a verb with the flags, width and precision of `spec`; `T` gives its Go
+    type. None is `<nil>`. A verb that does not fit the argument gives `%!d(string=a)`: the verb,
+    the Go type and the value as `%v`. LimitError for a collection with too long a text.
     """
     if argument is None:  # its text is never cut
         return spec.pad(_NIL) if verb in ("v", "T") else f"%!{verb}({_NIL})"
@@ -530,8 +531,9 @@ def _unicode(number: int, spec: _Spec) -> str:
 
 
 def _big(number: int, verb: str, spec: _Spec) -> str:
-    """Format an integer of more than 64 bits, as Go's `big.Int` does; a verb that does not fit is
-    described in the text.
+    """Format an integer of more than 64 bits, as Go does a `*big.Int`, with the flags, precision
+    and width of `spec`. A verb that does not fit gives text such as `%!c(big.Int=1…)`, and `%w`
+    Go's dump of the words.
     """
     if verb == "w":
         words = []

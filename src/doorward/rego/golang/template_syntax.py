@@ -452,8 +452,9 @@ class _Parser:
         return operand, at
 
     def term(self, token: _Token) -> Operand:
-        """Parse a single token as an operand. BuiltinError for an unknown variable or function, or
-        another token.
+        """Return the operand that a single token stands for: `.`, a variable in scope, `true`,
+        `false`, `nil`, a function, a number, a character or a string. BuiltinError for an unknown
+        variable or function, an invalid literal, or another token.
         """
         match token.kind:
             case "dot":
@@ -660,8 +661,9 @@ def _character(text: str) -> int:
 
 
 def _code(match: re.Match[str], mark: str) -> int:
-    """Return the code that an escape sequence between quotation marks `mark` stands for;
-    BuiltinError for an unknown sequence or an invalid code.
+    """Return the code of the character or byte that an escape sequence, matched by the pattern for
+    them, stands for. Of the quotation marks only `mark`, the one around the text, may be escaped.
+    BuiltinError for an unknown sequence, a code that is not a character, or an octal one above 255.
     """
     simple, byte, short, long, octal = match.groups()
     if simple and simple not in {"'", '"'} - {mark}:

@@ -473,8 +473,10 @@ def _js_char(char: str) -> str:
 
 
 def _index(value: Any, *keys: Any) -> Any:
-    """Execute the function `index`: follow keys and indexes, of a string its bytes. None for a
-    missing key; BuiltinError for a wrong kind or an index out of range.
+    """Execute the function `index`: follow `keys` into an object, an array or a string, of which it
+    gives a byte; without keys return `value`. None for a key that an object does not have.
+    BuiltinError for null at the start, a key of the wrong type, an index out of range, and a value
+    that has no parts.
     """
     if value is None:
         raise _execution_error("error calling index: index of untyped nil")
@@ -497,7 +499,9 @@ def _index(value: Any, *keys: Any) -> Any:
 
 def _slice(value: Any, *bounds: Any) -> Any:
     """Execute the function `slice` on a string (by bytes, up to two bounds) or an array (up to
-    three bounds). BuiltinError for other values, and for a bound that does not fit.
+    three, of which the third only limits the second); missing bounds are the start and the end.
+    BuiltinError for other values, and for bounds that are not integers, are out of range or not in
+    order.
     """
     text = isinstance(value, str)
     if not text and not isinstance(value, list):

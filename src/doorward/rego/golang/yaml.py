@@ -333,8 +333,9 @@ def _is_timestamp(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _resolve(text: str) -> object:
-    """Return the value of an unquoted scalar: a boolean, integer of 64 bits (with or without a
-    sign), float, None, or otherwise, also for a date, the text itself. Cached.
+    """Return the value of an unquoted scalar that is not empty: a boolean, None, an integer (64
+    bits with a sign, or 64 without), a float, infinity or NaN, or otherwise the text itself, also
+    for a date and for a number that is too long. Underscores in numbers are ignored. Cached.
     """
     if text in _WORDS:
         return _WORDS[text]

@@ -162,7 +162,10 @@ def loader_class() -> Any:
                 self.flow_level = 0
 
         def fetch_value(self) -> None:
-            """Read the `:` of a value: behind a simple key, put the tokens of the key before it."""
+            """Read the `:` of a value and append its token. If a simple key (`key:` in one line)
+            may end here, its KEY token, and outside of brackets the start of a mapping if it begins
+            one, are inserted before the tokens of the key. ScannerError where no value may stand.
+            """
             if not self.is_possible_key(self.flow_level):
                 super().fetch_value()
                 return
@@ -379,9 +382,11 @@ def loader_class() -> Any:
             return yaml.ScalarToken("".join(chunks), True, start, end)
 
         def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:
-            """Read blanks and line breaks inside a scalar; return the texts that stand for them, []
-            for none, and None at the end of the document. ScannerError for a tab that breaks the
-            indentation.
+            """Read blanks and line breaks inside an unquoted scalar; return the texts that stand
+            for them: the blanks as they are, or for a single line feed a space and for more all but
+            the first. [] if there are none, None before a document marker (`---`, `...`). Behind a
+            line break a simple key may begin. ScannerError for a tab before column `indent` of a
+            further line.
             """
             blanks, first, breaks = "", "", []
             while self.peek() in _BLANKS:

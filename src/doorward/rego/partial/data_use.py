@@ -338,8 +338,10 @@ class _Flow:
                 raise _TooMany
 
     def _bind(self, expr: Expr) -> None:
-        """Add the locations that an expression gives to its variables, and to the parameters of the
-        function that it calls.
+        """Add to `origins` the locations in data that an expression may give to its variables: the
+        items of the domain to the value of an `every`, either side of an equation to the variables
+        of the other, and in a call of a policy's function the operands to its parameters, and its
+        value to the result.
         """
         if expr.every is not None:
             self._add(expr.every.value, self.descend(self.locations(expr.every.domain), ANY))
@@ -409,7 +411,10 @@ class _Flow:
         return reached
 
     def _values_at(self, location: Location) -> set[Location]:
-        """Return the locations that the values of rules at this location come from."""
+        """Return the locations in data that the values of rules at `location` may come from: of
+        complete rules and functions at or above it, or of the members if it is one key below a set.
+        Keys behind the rule's path are not followed into its value here.
+        """
         values: set[Location] = set()
         for group in self.groups_at(location):
             depth = len(location) - len(group.path)

@@ -386,9 +386,11 @@ class _Virtual:
     # Complete rules
 
     def _complete(self) -> Solutions:
-        """Yield the solutions of a complete rule. A known rule is evaluated. An unknown one is
-        inlined, or saved as a reference to the support if its default matters, inlining is
-        disabled, or `shallow` is set.
+        """Yield the solutions of a reference into the value of a complete rule. If nothing that it
+        reaches is unknown, its value is computed and the rest of the path followed in it; nothing
+        if it is undefined. Otherwise its branches are inlined, or it is saved as a reference to
+        support (rules that the residual contains) if its default matters, inlining is disabled, or
+        `shallow` is set.
         """
         search, walk, default = self.search, self.walk, self.node.default
         if not search.is_unknown(Ref(self.path), walk.b1):

@@ -66,8 +66,9 @@ _KINDS = {
 def lower_modules(
     modules: Sequence[nodes.Module], callees: Callees, in_order: Container[int] = ()
 ) -> list[Rule]:
-    """Return all rules of resolved modules in the order of files and text. `in_order` holds the
-    identities of rules whose bodies need no reordering.
+    """Return the rules of resolved modules in the evaluator's form, in the order of files and text,
+    with their `else` branches linked below them. `in_order` has the ids of rules whose bodies are
+    known to need no reordering. Generated variables avoid all names that the modules use.
     """
     taken = {name for module in modules for name in _reserved_names(module)}
     stages = _Stages(Locals(taken=taken), callees)
@@ -410,8 +411,10 @@ class _Stages:
     # Terms
 
     def term(self, term: nodes.Term) -> Term:
-        """Lower a term. The items of sets and objects are sorted as OPA does; `input` and `data`
-        become references without operands. Comprehensions count in `closures`.
+        """Convert a term of a resolved module to the evaluator's form, at any depth; calls stay in
+        it. The items of sets and objects are sorted as OPA does, `input` and `data` become
+        references without operands, and a template string a call of `internal.template_string`.
+        Comprehensions are counted in `closures`.
         """
         if type(term) is nodes.Scalar:
             return Constant(term.value)

@@ -163,7 +163,9 @@ class Program:
         return self.callees.registry.get(name)
 
     def arity(self, operator: Operator) -> int | None:
-        """Return the number of declared operands; None for a variadic or unknown function."""
+        """Return the number of operands that a built-in (a name) or a function of the policies (a
+        reference) declares, without an output; None for a variadic or unknown one.
+        """
         if type(operator) is str:
             declared = self.builtin(operator)
             if declared is None or declared.signature.variadic is not None:

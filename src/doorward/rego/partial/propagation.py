@@ -113,9 +113,11 @@ class Propagation:
     def _with_what_is_asked(
         self, body: Body, result: list[Expr], removed: dict[str, Term], kept: Container[str]
     ) -> Body:
-        """Append to `result` those removed equations that are still needed, and return it as a
-        body: they bind a variable or one of `kept`, or nothing else requires that their value is
-        defined. Return `body` if a variable stays unbound.
+        """Append to `result` the equations of `removed` (terms by the names of their variables)
+        that are still needed, and return it as a body. Needed are those that bind a variable which
+        is read without being bound, those of names in `kept` or still used, and those whose value
+        nothing else requires to be defined. Return `body`, the original, if a variable stays
+        unbound. With `whole`, an empty result becomes `true`.
         """
         safe = {*ROOTS, *self._live}
         # An expression before the equation may have bound the variable: then it compares the two.
@@ -417,7 +419,11 @@ def _heads(expr: Expr) -> Iterator[str]:
 
 
 def _is_in(value: Term, body: Iterable[Expr]) -> bool:
-    """Return True if `value`, or a reference into it, must have a value for `body` to hold."""
+    """Return True if `value`, or a reference that begins with the reference `value`, must have a
+    value for `body` to hold: it is an operand or a part of one, and not only inside of a
+    comprehension. In an expression with a `with` that may replace it, only the values of the `with`
+    count.
+    """
     waiting: list[Term] = []
     for expr in body:
         if expr.withs and not _is_apart(value, expr.withs):

@@ -120,8 +120,10 @@ def _evaluate(
     documents: Sequence[tuple[Path, Term]],
     disabled: tuple[Path, ...],
 ) -> Solutions:
-    """Yield the solutions of the expression while the replacements are in effect. They are
-    suspended at each yield, and ended when the caller stops early.
+    """Yield the solutions of the expression at `site` while the replacements of its `with` are in
+    effect: `documents` (paths with their values), `functions` (operators with the `with` that
+    replaces them), and no inlining of the paths in `disabled`. They are suspended at each yield,
+    and ended when the caller stops early or an error passes.
     """
     replaced = search.replaced
     new_input, new_data = search.input, replaced.data

@@ -277,7 +277,10 @@ class Search:
     def _holds_for(
         self, every: Every, key: Term, value: Term, bindings: Bindings, site: Site
     ) -> bool:
-        """Return True if the body of an `every` holds for one item."""
+        """Return True if the body of an `every` holds in some way for the item `value` at `key`,
+        which are unified with its variables in `bindings`. All bindings are undone at the end.
+        Nothing in the body may be unknown: the caller checks that.
+        """
         pairs = (every.key, key), (every.value, value)
         for _ in self._unify_pairs(pairs, bindings, bindings, site):
             for _ in self.body(every.body, bindings, self.number()):
@@ -421,9 +424,10 @@ class Search:
             yield from self._unify_parts(a, b, b1, b2, site)
 
     def _unify_parts(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Yield for each way to make two collections equal, at least one of which has parts that
-        are not constant; nothing if their kinds or sizes differ. Objects and sets with unknown keys
-        are saved as an equation.
+        """Yield for each way to make two collections equal, of which at least one has parts that
+        are not constant; nothing if their kinds, sizes or keys differ. Arrays and values of objects
+        are unified pair by pair. Objects with keys that are not known, and sets with unknown
+        members, are saved as an equation, in one way; other sets are compared as they are.
         """
         kind = kind_of(a)
         if kind != kind_of(b):
@@ -506,8 +510,10 @@ class Search:
     def _unify_comprehension(
         self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
-        """Yield for each way in which a comprehension equals a term; save the equation if it is
-        unknown.
+        """Yield for each way in which a comprehension, `a` or `b`, equals the other term. If it
+        reads something unknown, the equation is saved in the residual and there is one way;
+        otherwise its value is computed, once and even where inlining is disabled, and unified with
+        the other term.
         """
         first = type(a) is Comprehension
         closure, where = (a, b1) if first else (b, b2)

@@ -112,9 +112,10 @@ class Settled:
             yield Run(tuple(run))
 
     def _without_names(self, rule: Rule) -> Body:
-        """Return the rule's body with variables replaced by the unknown references that they stand
-        for, if the call can then be saved unchanged or is a comparison with known input. The
-        equations of replaced variables are left out.
+        """Return the rule's body with variables that only name an unknown reference (`x = input.a`,
+        used once behind it) replaced by that reference in calls, and without their equations. A
+        call is rewritten only if it can then be saved unchanged, or compares the reference with
+        known input; others, and the body if there is no such variable, stay as they are.
         """
         uses = Counter(_variables_of(rule))
         named: dict[str, int] = {}

@@ -191,7 +191,10 @@ class Names:
         return term
 
     def _name_variables(self, term: Term, bindings: Bindings) -> Term:
-        """Return `term` with all its variables, bound or not, under their residual names."""
+        """Return `term` with each variable in it, bound or not, replaced by the variable that
+        stands for it in the residual, also inside comprehensions. Values of bound variables are not
+        put in.
+        """
         if type(term) is Var:
             return Var(self.of(term.name, bindings))
         if type(term) is Comprehension:
@@ -350,8 +353,10 @@ class Unknowns:
         return False
 
     def reaches(self, path: Path, bindings: Bindings | None) -> bool:
-        """Return True if a document at, above or below `path` is unknown. An unknown key may be any
-        key: `input[x]` reaches all of `input`.
+        """Return True if one of the unknown documents is at, above or below `path`, whose first
+        part is `input` or `data`. A key of either that is not constant counts as any key:
+        `input[x]` reaches all of `input`. Variables in `path` are read in `bindings`; None leaves
+        them open.
         """
         head = path[0]
         for document in self.documents:

@@ -258,8 +258,9 @@ def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, .
 
 
 def _author(item: object) -> dict[str, str]:
-    """Parse an author, `name <email>` or an object, to `name` and `email`, without empty ones.
-    _AnnotationError, in OPA's words, if it is invalid.
+    """Parse an author in METADATA, the text `name <email>` or an object with `name` and `email`, to
+    a dict of these two, without empty ones. _AnnotationError, in OPA's words, if both are missing,
+    or for another type.
     """
     try:
         item = with_text_keys(item)

@@ -205,8 +205,9 @@ class ModuleWriter:
         return self.ifs and (self.contains or head.key is None)
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
-        """Write a rule, or with `is_else` the `else` branch of one: head, body and further
-        branches. A body that is `true` is left out, unless an `else` follows.
+        """Write a rule, or with `is_else` the `else` branch of one: head, `if` where the target or
+        the imports have it, body (on the same line if it fits) and further branches. A body that is
+        `true` is left out, unless an `else` follows. UnexpectedComment if a comment has no place.
         """
         if not is_else:
             self.layout.start_line()

@@ -124,8 +124,8 @@ class TermWriter:
             self.layout.write_as_is(expr.span, mark)
 
     def expr(self, expr: Expr) -> None:
-        """Write an expression with its `not` and `with`. UnexpectedComment if a comment in it has
-        no place.
+        """Write an expression with its `not` and `with` at the end of the layout, the comments
+        before it above it. UnexpectedComment if a comment in it has no place.
         """
         self.layout.pass_row(expr.span.row)
         self.layout.start_line_unless_inline()
@@ -221,7 +221,9 @@ class TermWriter:
 
     def logical(self, operation: And | Or, span: Span) -> None:
         """Write `left and right` or `left or right`. An operand gets braces if it needs them to
-        keep its meaning, an `or` below an `and` parentheses.
+        keep its meaning: several expressions, a `with`, a declaration or assignment, or variables
+        that only an operand in braces may bind; an `or` below an `and` gets parentheses, or keeps
+        its braces. UnexpectedComment if a comment has no place.
         """
         for index, body in enumerate((operation.left, operation.right)):
             if index:
@@ -405,7 +407,9 @@ class TermWriter:
 
     def call_expr(self, call: Call) -> None:
         """Write a call that is a whole expression: an infix operator without parentheses around it,
-        one with three operands as `z = x + y`.
+        one with a third operand, its result, as `z = x + y`, `in` as a test of membership, and any
+        other call as `f(x, y)`. Operands get parentheses where they bind less than the operator.
+        UnexpectedComment if a comment has no place.
         """
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             self.member(call.args)
@@ -548,7 +552,7 @@ class TermWriter:
         )
 
     def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
-        """Write items separated by commas."""
+        """Write each of `items` by calling `write` with it, `, ` between two; begin no line."""
         for index, item in enumerate(items):
             if index:
                 self.layout.write(", ")
@@ -623,7 +627,10 @@ class TermWriter:
     # Template strings
 
     def template(self, term: TemplateString) -> None:
-        """Write a template string, its text escaped again."""
+        """Write a template string in the quotes that it has, its text and its `{` escaped again,
+        the expressions in it in braces, one level deeper. UnexpectedComment if a comment in it has
+        no place.
+        """
         quote = "`" if term.multi_line else '"'
         self.layout.write(f"${quote}")
         for part in term.parts:

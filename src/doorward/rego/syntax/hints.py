@@ -238,7 +238,8 @@ def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return a hint, with a fix, for a comma or semicolon that is missing or superfluous; None for
+    """Return a hint, with an edit that fixes it, for a parse error at a comma between conditions, a
+    superfluous semicolon, or a place where a comma between items seems to be missing; None for
     other errors.
     """
     message, at = error.message, context.at

@@ -171,9 +171,10 @@ class Lexer:
         )
 
     def read(self, offset: int) -> Token:
-        """Read the token after the blank space at `offset`, and record it in `tokens` and the
-        comments there in `comments`. Common tokens match one pattern; others are left to
-        `_read_slowly`.
+        """Return the token behind the blanks and comments at `offset`, and record it in `tokens`
+        and the comments in `comments`. At the end of the text it is one of the kind for the end.
+        Invalid text is not an error: the token carries its faults. Call it only for an offset that
+        `tokens` does not have.
         """
         text = self.text
         match = _TOKEN.match(text, offset)

@@ -210,8 +210,10 @@ class _Writer:
         return [{"index": 0, **self.location(span), "terms": self.term(Scalar(True, span))}]
 
     def head(self, rule: Rule, first: Rule) -> Json:
-        """Return the JSON of a rule's head, with the fields that OPA has for its form; `first` is
-        the first rule of the chain, whose name and key an `else` repeats.
+        """Return the JSON of a rule's head, with the fields that OPA has for its form; a value that
+        is not written is `true`, except for a partial set. `first` is the first rule of the chain
+        (or `rule` itself), whose name and key an `else` repeats. With `locations`, parts have
+        locations.
         """
         head = rule.head
         name, key = _name_and_key(first)

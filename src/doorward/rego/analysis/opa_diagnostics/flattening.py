@@ -133,7 +133,10 @@ class Flattener:
         self.expr_span = around
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
-        """Append the flat form of an expression to `out`, under its `with`."""
+        """Append the flat form of an expression to `out`: what is taken out of the values of its
+        `with`, then the steps that it is made of, each under its `with`, and last the one that
+        corresponds to it. The steps are recorded in `origins`, if there is one.
+        """
         begin = len(out)
         withs = tuple(self._with(item, out) for item in expr.withs)
         first = len(out)

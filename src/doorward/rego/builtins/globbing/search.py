@@ -649,7 +649,10 @@ def _stops_of(matcher: Matcher) -> tuple[bytes, ...] | None:
 
 
 def _glue_wild(matchers: Sequence[Matcher]) -> Matcher | None:
-    """Return the matcher of wild cards that all stop at the same characters; None for others."""
+    """Return one matcher for wild cards in a row (`?`, `*`, `**`) that all stop at the same
+    characters: it limits how many characters there are, and with stop characters which ones; None
+    if one is something else or has other stops. `matchers` is not empty.
+    """
     least = 0
     is_open = False
     stops: tuple[bytes, ...] | None = None

@@ -108,8 +108,11 @@ class Conflicts:
     def _of_fragments(
         self, conflicts: list[Conflict], one: Node, other: Node, *, are_exclusive: bool
     ) -> None:
-        """Compare the fields of two fragments, and of those that they spread, and add what
-        conflicts to `conflicts`. A pair that was compared before is passed over.
+        """Compare the fields of the two fragments that the spreads `one` and `other` name, and of
+        the fragments that these spread, and add the conflicts to `conflicts`. A pair is recorded in
+        `pairs` and passed over when it was compared before, unless only as exclusive ones
+        (`are_exclusive`: both cannot be selected at once) and now not. Fragments that are the same
+        or undefined are passed over. LimitError after too many steps.
         """
         self.steps.take()
         names = one["Name"], other["Name"]

@@ -186,7 +186,10 @@ def _fields(struct: str, value: dict[str, Any]) -> Iterable[tuple[str, str, Any]
 
 
 def _read(kind: str, location: str, value: Any) -> Any:
-    """Read the value of a field of a type; BuiltinError for another one."""
+    """Read the value of a field: `kind` is its type in `STRUCTS` (a struct, a list with `[]`,
+    `selections`, `string`, `bool` or `int`), `location` its name for errors, and `value` plain data
+    that is not None. BuiltinError for data of another type; a boolean is not an `int`.
+    """
     if kind == "selections":
         return [_selection(each) for each in _array(location, value)]
     if kind.endswith("[]"):

@@ -371,7 +371,10 @@ class _Walker:
             self.add(spread, f'Fragment "{name}" cannot be spread here {wrong}')
 
     def can_be(self, parent: Any, condition: str) -> bool:
-        """Return False if no object of the type `parent` can be of another type."""
+        """Return False if no object of the type `parent` can be of the type named `condition`, so
+        that a fragment on it cannot match. True if either is unknown or not an object type,
+        interface or union.
+        """
         known = self.schema.types.get(condition)
         if parent is None or known is None or known["Kind"] not in COMPOSITE:
             return True
@@ -511,7 +514,10 @@ class _Walker:
             seen.add(name)
 
     def add_conflicts(self, selections: list[Node]) -> None:
-        """Rule OverlappingFieldsCanBeMerged."""
+        """Rule OverlappingFieldsCanBeMerged: add an error for each pair of fields in `selections`,
+        fragments included, that have the same name in the response and cannot be merged. LimitError
+        if the search takes too many steps.
+        """
         for conflict in self.conflicts.within(selections):
             message = (
                 f'Fields "{conflict.name}" conflict because {conflict.text()}. Use different '
@@ -566,7 +572,10 @@ class _Walker:
             self.add(value, f'Variable "${value["Raw"]}" {types} "{type_text(expected)}".')
 
     def check_one_of_variables(self, value: Node) -> None:
-        """Rule VariablesInAllowedPosition for objects of which one field is given."""
+        """Rule VariablesInAllowedPosition for an input object with the directive `@oneOf`, of which
+        one field is given: add an error for each nullable variable that is the value of a field.
+        Other types and undefined variables are passed over. `value` must have a `Definition`.
+        """
         definition = value["Definition"]
         if by_name(definition["Directives"], "oneOf") is None:
             return
@@ -580,9 +589,10 @@ class _Walker:
                 self.add(variable, f'Variable "${child["Value"]["Raw"]}" {wrong} {where}')
 
     def check_type(self, value: Node) -> None:
-        """Add the errors of a value by the rule ValuesOfCorrectType: of a custom scalar only null
-        is checked, of a variable only its default. The value must have an `ExpectedType` and a
-        `Definition`.
+        """Rule ValuesOfCorrectType: add the errors of a literal that does not fit the type at its
+        position, its fields if it is an object included. Of a custom scalar only null is checked,
+        of a variable only whether its default can be read; items of lists are checked by calls of
+        their own. The value must have an `ExpectedType` and a `Definition`.
         """
         kind, expected, definition = value["Kind"], value["ExpectedType"], value["Definition"]
         if kind == _NULL and expected["NonNull"]:

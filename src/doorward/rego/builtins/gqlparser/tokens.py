@@ -159,8 +159,10 @@ class Lexer:
             end = escape.end()
 
     def _block(self) -> Token:
-        """Read and return a block string, without its quotes and its indentation. The token is
-        INVALID if it is not closed.
+        """Read a block string from its three opening quotes, and return its token: the value
+        without quotes and common indentation, an escaped triple quote unescaped, and a line feed
+        for each line break. Of more than three quotes at the end, all but three belong to the
+        value. The kind is INVALID for a text that is not closed or has a control character.
         """
         start = self.at + 3
         self.at = start

@@ -242,8 +242,10 @@ class _Node:
             self.has_nodes, self.gone, self.fresh = False, {}, None
 
     def read(self, step: Value) -> _Node:
-        """Return the child at `step` for reading; a node of its own if it was not opened.
-        BuiltinError if there is none.
+        """Return the child at `step` for reading: its node if it was opened for edits, otherwise a
+        new node that is not attached, so it must not be changed. A changed set is first rebuilt if
+        `step` is a container. BuiltinError if there is no such child, or if this is not a
+        container.
         """
         self._settle(step)
         if self.parts is None and self._is_set():

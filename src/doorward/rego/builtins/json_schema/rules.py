@@ -171,8 +171,10 @@ class Match:
         del result.errors[self.most :]
 
     def add_violations(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
-        """Match `value` with `schema`, add the violations to `result`, and count its points. After
-        a wrong type no rule is applied. Checks the deadline.
+        """Match `value`, which is at `path`, with `schema`, follow its reference, add the
+        violations to `result`, and count its points. A wrong type is the only violation reported of
+        a value. A schema `false` refuses and `true` accepts all. Checks the deadline each time,
+        whose error passes through.
         """
         self.check_deadline()
         if schema.reference is not None:
@@ -284,8 +286,9 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Copy a value with the nearest double, as Go writes it, in place of each number. BuiltinError
-    for one beyond a double's range.
+    """Return a JSON value (without sets) with the nearest double, as Go writes it, in place of each
+    number, so that equal doubles become equal values; integers up to 2**53 stay. BuiltinError for a
+    number beyond a double's range.
     """
     if isinstance(value, list):
         return [_plain(item) for item in value]
@@ -494,7 +497,9 @@ def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Check the requirement of each name that the object has; other values match."""
+        """For each name with a dependency that the object has, match the object with its schema, or
+        add an error for each required name that is missing. Values that are not objects match.
+        """
         if not isinstance(value, dict):
             return
         for name, other in schema_of_name.items():

@@ -111,8 +111,10 @@ class _Graph:
 
 
 def has_valid_policies(chain: Sequence[Certificate]) -> bool:
-    """Return True if the policies of a chain, from the leaf to the root, are valid: always unless
-    one of the certificates below the root demands an explicit policy.
+    """Return True if the policies of a chain, from the leaf to the root, are valid. False if a
+    certificate below the root demands an explicit policy and no policy is valid for all of them, or
+    if one maps any policy where mappings count. True for a chain of one certificate. Signatures and
+    times are not checked.
     """
     if len(chain) == 1:
         return True
