@@ -62,9 +62,10 @@ class Capabilities:
 
     @classmethod
     def from_document(cls, document: Any) -> Capabilities:
-        """Return the capabilities for a parsed JSON document. ValueError if it has the wrong form.
-        A missing field allows nothing, except `allow_net`: without it every host is allowed. Hosts
-        are in lower case.
+        """Return the capabilities that the parsed JSON of a capabilities file describes. A missing
+        field allows nothing, except `allow_net`: without it, or with null, every host is allowed;
+        hosts are put in lower case. Built-ins with a declaration that Doorward does not have go
+        into `declared`. ValueError if the document has the wrong form.
         """
         if not isinstance(document, dict):
             raise ValueError("capabilities must be an object")
@@ -122,8 +123,9 @@ class Capabilities:
         return [_problem("illegal capabilities: rego_v1 feature required for Rego v1", span)]
 
     def _import(self, item: Import, *, v0: bool) -> Iterator[Diagnostic]:
-        """Yield the errors of an import of `rego.v1`, or of keywords, that is not allowed. In a
-        Rego v1 module (without `v0`), `import rego.v1` and the keywords of v1 are always allowed.
+        """Yield the error of an import of `rego.v1`, or of `future.keywords` or one of them, that
+        these capabilities do not allow; nothing for other imports. In a Rego v1 module (without
+        `v0`), `import rego.v1` and the keywords of v1 are always allowed.
         """
         path = item.path
         if not isinstance(path, Ref) or not isinstance(path.head, Var):

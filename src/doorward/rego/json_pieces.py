@@ -144,8 +144,9 @@ class _Kind:
         self._tried = 0
 
     def _copy_and_count(self, obj: dict[str, Value]) -> dict[str, Value]:
-        """Copy an object and count the strings that repeat. After `_TRIED` objects, `copy` becomes
-        a function compiled from the counts.
+        """Return a copy of an object that shares its keys with others of this kind, and its strings
+        with equal ones; count under which keys strings repeat. After `_TRIED` objects, `copy`
+        becomes a function compiled from the counts, in place of this one.
         """
         strings = self._strings
         strings.forget_if_full()
@@ -167,7 +168,10 @@ class _Kind:
         return self._repeated[key] * _SELDOM >= _TRIED
 
     def _compile_copy(self) -> Callable[[dict[str, Value]], dict[str, Value]]:
-        """Compile and return a function that copies an object, assignment by assignment."""
+        """Compile and return a function that copies an object with the keys of this kind,
+        assignment by assignment, to a `dict` that shares its keys. Strings are shared with equal
+        ones only under the keys where they repeated so far.
+        """
         strings = self._strings
         names: dict[str, Any] = {
             "new": self._new,

@@ -197,8 +197,10 @@ class Policies:
         return question
 
     def _resolve(self, query: str, package: str, imports: tuple[str, ...]) -> Body:
-        """Return the resolved body of a query for partial evaluation. CompileError if it is
-        invalid, ParseError if `package` or an import is.
+        """Return the body of a query, parsed, checked and with names resolved in `package` with
+        `imports`, for partial evaluation. A value that is unsafe only because nobody reads it is
+        not an error. CompileError if the query is invalid, ParseError if its text, `package` or an
+        import is.
         """
         v0 = self.options.v0
         path, imported = parse_surroundings(package, imports, v0=v0)

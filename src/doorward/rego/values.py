@@ -265,8 +265,9 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_parts(a: Any, b: Any) -> bool:
-    """Return True if two arrays or two objects are equal in Rego. Python's own comparison would
-    take booleans for numbers and ignore the deadline.
+    """Return True if two arrays, or two objects, are equal in Rego; both must be of the same class.
+    Python's own comparison would take booleans for numbers and ignore the deadline, which is
+    checked here (EvalError).
     """
     if len(a) != len(b):
         return False
@@ -434,8 +435,9 @@ def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> An
 
 def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) -> Sequence[int]:
     """Return the positions of the values in Rego's order: `[3, 1, 2]` gives `[1, 2, 0]`. Equal
-    values stay in their order. `order` makes the sort key of a collection that nests deeply or is
-    long.
+    values stay in their order. `order` returns the sort key of a part that is nested too deeply, or
+    of a collection that is too long, for the keys made here; by default one that compares by
+    `compare`.
     """
     count = len(values)
     if count < 2:
@@ -748,8 +750,8 @@ _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _write(value: Value, put: _Put) -> None:
-    """Write a value as JSON, piece by piece, with `put`: keys sorted, sets as arrays. EvalError if
-    the deadline of the thread has passed.
+    """Write a value as compact JSON, piece by piece, by calling `put`: keys as strings in Rego's
+    order, sets as arrays, numbers as written. EvalError if the deadline of the thread has passed.
     """
     if isinstance(value, str):
         put(_quote(value))
@@ -777,7 +779,9 @@ def _write(value: Value, put: _Put) -> None:
 
 
 def _quote_rego(text: str) -> str:
-    """Return a string literal as Go's `strconv.Quote` writes it."""
+    """Return a string as a literal in double quotes, as Go's `strconv.Quote` writes it: characters
+    that cannot be printed, quotes and backslashes are escaped, other characters beyond ASCII stay.
+    """
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return (
@@ -821,7 +825,9 @@ def _list_text(value: list[Value]) -> str:
 
 
 def _object_text(value: dict[Key, Value]) -> str:
-    """Return an object as Rego text, its keys in order."""
+    """Return an object as Rego text, its keys in Rego's order, as OPA prints it. Each object counts
+    a step: EvalError if the deadline of the thread passes.
+    """
     count_step()
     texts = _REGO_TEXTS
     keys: list[Any] = sorted_keys(value)

@@ -77,9 +77,10 @@ class Binding:
                 self.needs.setdefault(var.name, var)
 
     def value(self, term: Term) -> None:
-        """Add `term` as a value: its variables are needed. The exceptions: an operand of a
-        reference is added with `operand` (unless it has a variable of the collection, as in
-        `x[x]`), and variables inside comprehensions are added with `closure`.
+        """Record what `term` needs as a value: its variables that are not bound, except that
+        operands of references are read by `operand`, which may bind them (unless they have a
+        variable of the collection, as in `x[x]`), and of the variables inside comprehensions only
+        those count that also are outside.
         """
         if is_ground(term):
             return

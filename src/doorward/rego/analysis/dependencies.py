@@ -330,7 +330,9 @@ def _position(definition: Definition) -> tuple[str, int]:
 
 
 def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNode]:
-    """Return the nodes whose rules a query reads, directly or through other rules."""
+    """Return the nodes whose rules a query reads, directly or through other rules, each once and in
+    no particular order. `graph` must have the reads of all rules.
+    """
     parts = (part for expr in body for part in parts_below(expr))
     waiting = [node for part in parts for node in targets(part, callees)]
     nodes: dict[int, RuleNode] = {}

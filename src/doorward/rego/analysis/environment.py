@@ -276,7 +276,7 @@ def constant(term: Term) -> Key:
 
 
 def _value(term: Term) -> Value:
-    """Return the value of a constant term."""
+    """Return the Rego value of a constant term: a scalar, or a collection of constants."""
     match term:
         case Scalar(value):
             return value

@@ -158,8 +158,10 @@ class _Steps:
             out += self._expr(expr)
 
     def _expr(self, expr: Expr) -> list[Expr]:
-        """Return an expression as a sequence of steps, of which it is the last; steps for `with`
-        values come first. [] for `some x`.
+        """Return the steps of evaluation that `expr` stands for, in OPA's order: calls in the
+        values of its `with`, those in its operands, each with a generated variable and under its
+        `with`, and last the expression itself, its inner bodies split likewise. References that
+        were moved out of a negated expression are put back. [] for `some x`.
         """
         first: list[Expr] = []
         withs = tuple([self._with(item, first) for item in expr.withs])

@@ -156,7 +156,10 @@ class Failures:
         return isinstance(part, (ObjectComprehension, With))
 
     def _builtin(self, name: str) -> bool:
-        """Return True if a call of the built-in may fail."""
+        """Return True if a call of the built-in may end the evaluation: a `with` replaces it, it is
+        not one of Doorward's pure ones, or it is `print` and its output is received. False for a
+        name that the registry does not have.
+        """
         builtin = self._callees.registry.get(name)
         return builtin is not None and (
             name in self._mocked or _may_halt(builtin) or (self._prints and name == "print")

@@ -35,7 +35,8 @@ class FlatTerms:
 
     def pattern_names(self, term: Any) -> Iterator[str]:
         """Yield the variables that matching `term` with a value binds, once for each occurrence:
-        `term` itself, or those in items of arrays, values of objects and operands of references.
+        `term` itself, or those in items of arrays, values (not keys) of objects and operands of
+        references; none in other terms. `input` and `data` are left out.
         """
         kind = type(term)
         if kind is self.var:
@@ -52,8 +53,9 @@ class FlatTerms:
                 yield from self.pattern_names(value)
 
     def walked_names(self, terms: Iterable[Any], safe: AbstractSet[str]) -> set[str]:
-        """Return the variables in operands of references in `terms`, bound by iteration. A
-        reference counts only if its head is in `safe`, a document, or not a variable.
+        """Return the variables in operands of references in `terms`, at any depth outside of
+        comprehensions, which are bound by iteration; those that are bound already may be among
+        them. A reference counts only if its head is in `safe`, a document, or not a variable.
         """
         names: set[str] = set()
         for term in terms:
@@ -69,8 +71,9 @@ class FlatTerms:
         return names
 
     def _operand_names(self, term: Any) -> Iterator[str]:
-        """Yield the names of the variables in a term, except `input`, `data`, variables with which
-        references inside it start, and variables in comprehensions.
+        """Yield the variables that `term`, an operand of a reference, binds or reads, once for each
+        occurrence: at any depth, but not the heads of references inside it nor what is in
+        comprehensions. `input` and `data` are left out.
         """
         kind = type(term)
         if kind is self.var:

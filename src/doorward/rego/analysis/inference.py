@@ -180,8 +180,9 @@ class Inference:
         return match_error(types[0], types[1], expr.span)
 
     def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
-        """Return the error if a call's operands do not fit its declaration, or if its callee is not
-        a function; else None, also for a callee of the type any. Variables without a type in the
+        """Check a call against the type of its function, and return the error if its operands do
+        not fit or the callee is not a function; otherwise None, also for a callee of the type any.
+        The value is checked as one more operand if there is one. Variables without a type in the
         operands get the declared one in `scope`.
         """
         callee = self._callee(call.operator, scope)
@@ -222,8 +223,9 @@ class Inference:
     # Types of terms
 
     def type(self, term: Term, scope: Scope) -> Type:
-        """Return the type of a flat term; UNKNOWN if it cannot be inferred yet. any if the type
-        would have too many parts.
+        """Return the type of a flat term, with the types of variables in `scope`; UNKNOWN if it
+        cannot be inferred yet, also for a call or template string. any if the type would have too
+        many parts. The body of a comprehension is checked once.
         """
         match term:
             case Scalar(value):
@@ -286,8 +288,10 @@ class Inference:
     # Unification
 
     def _meet(self, a: Term, type_a: Type, b: Term, type_b: Type, scope: Scope) -> bool:
-        """Return True if the two sides of an equation can be equal. Variables whose type is unknown
-        on one side get the type of the other side, in `scope`.
+        """Return True if the two sides of an equation, `a` of the type `type_a` and `b` of
+        `type_b`, can be equal. Variables without a type on one side get that of the other side, in
+        `scope`; between two sides without types, arrays and objects are compared part by part, and
+        a variable gets any.
         """
         unknown_a, unknown_b = has_unknown(type_a), has_unknown(type_b)
         if unknown_a and not unknown_b:

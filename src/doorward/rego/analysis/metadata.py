@@ -45,8 +45,9 @@ def answer_metadata(modules: Sequence[Module]) -> list[Module]:
 
 
 def _insert_metadata(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
-    """Return a rule, with its `else` branches, in which metadata calls are replaced by their
-    answers.
+    """Return a rule in which calls of `rego.metadata.chain` and `rego.metadata.rule` are replaced
+    by their answers from the annotations of `modules`. To its `else` branches its own annotations
+    do not belong: `rule` answers {} there. The rule itself if it has no such call.
     """
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
@@ -78,7 +79,10 @@ def _insert_metadata_of_rule(
     matches: dict[int, tuple[Term, Call]] = {}
 
     def answer(node: Node) -> Node:
-        """Replace a metadata call; one with an output operand becomes an equation."""
+        """Return the answer in place of a metadata call; a call with an output operand becomes an
+        equation of that with the answer, once its expression is visited, which comes after. Any
+        other node is returned unchanged.
+        """
         if isinstance(node, Call) and node.name in FUNCTIONS:
             value = _term(chain if node.name.endswith("chain") else of_rule)
             if not node.args:
@@ -200,7 +204,7 @@ def _document(block: Annotations) -> dict[str, Any]:
 
 
 def _term(value: Any) -> Term:
-    """Return annotation data as a constant term."""
+    """Return annotation data (JSON, perhaps with tuples) as a constant term, keys as texts."""
     if isinstance(value, dict):
         return Object(tuple((_key(k), _term(v)) for k, v in value.items()))
     if isinstance(value, (list, tuple)):

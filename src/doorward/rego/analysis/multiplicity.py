@@ -470,7 +470,9 @@ class _Walk:
             self.match(part)
 
     def every(self, term: Every) -> None:
-        """Analyse an `every`, which counts as an iteration; its body has its own variables."""
+        """Analyse an `every`: its domain as a term, and one iteration, added to `walks`. Its
+        variables and those of its body are bound only inside of it.
+        """
         self.term(term.domain)
         self.walks += 1
         with self.scope():
@@ -542,7 +544,10 @@ class _Walk:
         self.walks = before
 
     def operands(self, operands: Sequence[Term]) -> None:
-        """Analyse the operands of a reference; each open one counts as an iteration."""
+        """Analyse the operands of a reference in their order: an open one (with an unbound
+        variable) counts as an iteration in `walks`, and its variables become bound; others are
+        analysed as terms.
+        """
         for operand in operands:
             if not is_open(operand, self.bound):
                 self.term(operand)
@@ -565,7 +570,8 @@ class _Walk:
 
     def match(self, pattern: Term) -> None:
         """Analyse a pattern that is matched with a value: its unbound variables become bound, its
-        known parts are analysed as terms.
+        known parts are analysed as terms. In an object with unbound keys, all variables become
+        bound, and no part is analysed.
         """
         match pattern:
             case Var():

@@ -92,9 +92,11 @@ class Operands:
         return tuple([step for expr in body for step in self.expr(expr)])
 
     def expr(self, expr: Expr) -> list[Expr]:
-        """Return an expression's `before` and the equations for its operands, under its `with`,
-        then the expression; [expr] if there are none, without the expression for `some x`. Operands
-        of `print` get no equations.
+        """Return the expressions that `expr` becomes: its `before`, equations that bind references
+        and comprehensions in its operands to variables, all under its `with`, and last the
+        expression itself, its inner bodies changed likewise. The sides of an equation, a whole
+        expression and the operands of `print` stay. [expr] if nothing changes; no expression for
+        `some x`.
         """
         before = [step for each in expr.before for step in self.expr(each)]
         term = expr.term

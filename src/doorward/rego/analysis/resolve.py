@@ -387,7 +387,10 @@ class Resolver:
         return replace(term, key=key, value=self.term(term.value, scope), domain=domain)
 
     def _every(self, term: Every, scope: Scope) -> Every:
-        """Return an `every` with names resolved; its variables are declared in its own scope."""
+        """Return an `every` with names resolved, the domain in `scope`; its variables, except
+        wildcards, and the declarations of its body are in a scope of their own. Errors are recorded
+        in `names`.
+        """
         domain = self.term(term.domain, scope)
         inner = self._inner(scope, term.body)
         inner.declared_at = term.body[0].span if term.body else term.span
@@ -433,8 +436,9 @@ class Resolver:
         return term
 
     def _with(self, item: With, scope: Scope) -> With:
-        """Return a `with` with the names in its target and value resolved; a target that is a rule
-        or import becomes its path.
+        """Return a `with` with the names in its value resolved, and a target that is a rule or
+        import replaced by its path; the target is never a local variable. Its use is recorded in
+        `scope`, errors in `names`.
         """
         target = item.target
         head = target.head if isinstance(target, Ref) else target
@@ -499,7 +503,10 @@ class Resolver:
         return terms if all(map(is_, resolved, terms)) else tuple(resolved)
 
     def _ref(self, ref: Ref, scope: Scope) -> Term:
-        """Return a reference with names resolved; `ref` itself if nothing in it changes."""
+        """Return a reference with names resolved: an import or rule at its head becomes its path, a
+        local variable the unique one of `scope`. `ref` itself if nothing in it changes. Uses, and
+        uses of `input` and `data`, are recorded in `scope`.
+        """
         head, args = ref.head, ref.args
         first = self.term(head, scope)
         if isinstance(first, Var) and first.name in ROOTS:

@@ -225,7 +225,10 @@ class SafeOrder:
         return FLAT.walked_names([term], safe) if isinstance(term, Term) else set()
 
     def _call_outputs(self, call: Call, safe: AbstractSet[str]) -> set[str]:
-        """Return the variables that a call or equation binds if `safe` are bound."""
+        """Return the variables that a call or equation binds if `safe` are bound: those its
+        references iterate over, those of a side of an equation that is made equal to a known one,
+        and those in the output of a call. In `:=`, the right side gets nothing from the left one.
+        """
         if call.name in ("eq", "assign"):
             if len(call.args) != 2:
                 return set()
@@ -264,6 +267,8 @@ class SafeOrder:
                         unsafe[id(inner)] = inner, free
 
     def _head_names(self, heads: Iterable[Term], bodies: Iterable[Body]) -> set[str]:
-        """Return the variables of heads that do not occur in the bodies."""
+        """Return the names of the variables in the heads of a comprehension that no expression of
+        its bodies has outside of its own closures, so that nothing binds them there.
+        """
         names = {v.name for head in heads for v in all_vars(head)}
         return names.difference(*[self.names(expr) for body in bodies for expr in body])

@@ -182,8 +182,9 @@ class Scope:
         self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
-        """Record the names that `body` declares by `:=` and `some`, so that `is_local` is True for
-        them before their declaration.
+        """Add to `pending` the names that the expressions of `body` declare themselves, by `:=`,
+        `some x` and `some … in`, so that `is_local` is True for them before their declaration.
+        Names in inner bodies are not included.
         """
         for expr in body:
             term = expr.term

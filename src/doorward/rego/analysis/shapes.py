@@ -219,7 +219,9 @@ class Shapes:
                         self._number(node, definition)
 
     def _number(self, node: RuleNode, definition: Definition) -> None:
-        """Number one rule, if it has a shape."""
+        """Give one rule the number of its shape, a new one for a shape that is new at this node, or
+        None if it has no shape.
+        """
         number: int | None = None
         try:
             shape = Reading(definition, lambda _: True).shape()

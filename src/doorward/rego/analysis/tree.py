@@ -202,8 +202,9 @@ def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
 
 
 def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
-    """Yield one error if the rules at a node conflict: with rules below it, by their kinds or
-    numbers of parameters, or by several defaults.
+    """Yield one error if the rules at a node, at least one, conflict: rules of a fixed path with
+    rules below it, sets with other kinds, different numbers of parameters, fixed with computed
+    keys, or several defaults. Nothing otherwise.
     """
     # As OPA finds them: a package before those inside it.
     rules = sorted(node.definitions, key=lambda d: d.module.package.path)

@@ -423,7 +423,10 @@ def _item(array: ArrayType, index: int) -> Type | None:
 
 
 def _objects(a: ObjectType, b: ObjectType) -> bool:
-    """Return True if some object has both types; open objects are not checked for missing keys."""
+    """Return True if some object may have both types: the types of each key that either names
+    unify, and the types of other values do if both allow other keys. A key that only one type names
+    is an error only if neither allows other keys.
+    """
     # What is known of an open object (a document, to which base data may add) is not a promise.
     closed = a.rest is None and b.rest is None
     for name, _ in (*a.fields, *b.fields):

@@ -141,7 +141,9 @@ class _Body:
 
     def _is_bound(self, term: object, loops: set[str] | None) -> bool:
         """Return True if all variables of `term` are bound, except those that a reference iterates
-        over, which are added to `loops`. If `loops` is None, such variables are not allowed.
+        over, which are added to `loops` (if that is None, such variables are not allowed).
+        Comprehensions must be in order inside. False also for what this check does not follow, such
+        as template strings and calls that give back a value.
         """
         if is_ground(term):
             return True

@@ -84,8 +84,9 @@ def _compile(template: str) -> list[_Piece] | None:
 
 
 def _quick(pieces: list[_Piece], values: list[Value]) -> str | None:
-    """Format the common cases of `sprintf`; there must be one value for each verb. None if a value
-    does not fit its verb in a simple way (`%d` of a text), or the result is too long: then
+    """Return the result of `sprintf` for a template cut into `pieces` (text, and before all but the
+    first a verb) with as many `values` as verbs, where each value fits its verb in a simple way.
+    None for any other value, such as a text for `%d`, or a result above `MAX_TEXT` characters: then
     `golang.sprintf` decides.
     """
     out = [pieces[0].text]

@@ -58,8 +58,9 @@ class _Network:
 # Policies name few networks, often: what is valid is short, and what is not is not kept.
 @lru_cache(maxsize=4096)
 def _network(text: str) -> _Network:
-    """Parse a CIDR such as `10.0.0.0/8`; bits after the prefix are ignored. BuiltinError if it is
-    invalid. Cached.
+    """Return the range of addresses of a CIDR such as `10.0.0.0/8`, with its text in normal form;
+    address bits behind the prefix are ignored. BuiltinError if it is invalid, also for an address
+    without a prefix. Cached.
     """
     host, slash, length = text.partition("/")
     address = parse_ip(host) if slash and length.isdecimal() and length.isascii() else None

@@ -111,8 +111,10 @@ def _split(text: str, name: str, part_name: str) -> tuple[str, str]:
 
 
 def _amount(text: str, name: str, part: str) -> tuple[int, int]:
-    """The number of an amount, `1.5` or `1e3`, as numerator and denominator. BuiltinError if the
-    text is not a number, LimitError for too large an exponent or more than `MAX_DIGITS` characters.
+    """Return the number of an amount without its unit, `1.5` or `1e3`, as numerator and
+    denominator, which may have common factors. `name` and `part` are for the message. BuiltinError
+    if the text is not a number, LimitError for an exponent above `MAX_DIGITS` or more than
+    `MAX_DIGITS` characters.
     """
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1

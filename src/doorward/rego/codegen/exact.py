@@ -156,8 +156,9 @@ class ExactRules:
         return index.select(partial(_read, ctx, args))
 
     def _build_index(self) -> RuleIndex:
-        """Return the index of these rules and those below. Also sets `chains` to the rules in
-        steps.
+        """Return the index by which OPA selects rules of this document and of the nodes below,
+        defaults left out. Also sets `chains` to the rules here with their `else` branches, one
+        expression a step.
         """
         # INVARIANT: set before `index` is, which other threads test without the lock (`_select`).
         self.chains = [list(self._in_steps(d.rule)) for d in self.own]

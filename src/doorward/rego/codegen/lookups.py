@@ -228,8 +228,10 @@ def _get(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
 
 
 def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
-    """Return code for `base[key]` or UNDEFINED. It uses Python's own lookup if a test of classes
-    shows that this is right, otherwise the `general` code.
+    """Return code for `base[key]`, or UNDEFINED if there is no such key: Python's own lookup behind
+    a test of classes, where what is known of the operands allows it, otherwise `general`, code that
+    is right for all values. `base` and `key` are evaluated several times in it only if they are
+    names or constants.
     """
     if not isinstance(base.code, ast.Name):
         return general

@@ -86,8 +86,9 @@ class Plan:
         return True
 
     def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
-        """Return True if some rule, or `expr`, reads a document above a path below `data` as a
-        whole.
+        """Return True if some rule, or the expression `expr`, reads as a whole a document above
+        `path`, a path below `data`, of which that is a part. The paths that rules read are
+        collected once, in `graph.paths`.
         """
         if self.graph.paths is None:
             rules = (d.rule for node in self.root.walk() for d in node.definitions)
@@ -137,8 +138,9 @@ class Plan:
         return id(node) in self.constant
 
     def alias(self, node: RuleNode) -> Ref | None:
-        """Return the path below `input` that a rule only renames (`http := input.a.b`); None for
-        other rules, for one that a `with` replaces, and in exact and traced code.
+        """Return the path below `input` that the rule at `node` only renames (`http := input.a.b`,
+        keys all constant strings), so that code may read it directly; None for other rules, for one
+        that a `with` replaces, and for exact and traced code.
         """
         if self.in_order or len(node.definitions) != 1 or node.children:
             return None

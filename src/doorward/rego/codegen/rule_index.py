@@ -326,8 +326,10 @@ class _Reader:
                 self._expr(expr)
 
     def _expr(self, expr: Expr) -> None:
-        """Collect the tests of one expression; nothing for one that the index does not compare,
-        which any input then fits.
+        """Collect in `tests` and `choices` what one expression compares: the operands of `and`
+        together, those of `or` as alternatives if both compare something, references, equations,
+        `in` and `glob.match`. Nothing for other expressions, which any input then fits. Negated
+        ones and those with `with` must not come here.
         """
         match expr.term:
             case And(left, right):
@@ -353,8 +355,9 @@ class _Reader:
                 self._glob(pattern, delimiters, text)
 
     def _operand(self, body: Body) -> _Paths:
-        """Return the alternatives of tests in an operand of `and` or `or`, whose variables are its
-        own; [] if any input passes the operand.
+        """Return the tests in an operand of `and` or `or` as alternatives, each a list of tests
+        that must all pass; [] if any input passes the operand. Variables of the operand are its
+        own, so a test with one becomes a test that the path exists.
         """
         inner = _Reader(
             self.rule,
@@ -384,7 +387,10 @@ class _Reader:
     # Equations
 
     def _equation(self, left: Term, right: Term) -> None:
-        """Collect the test of an equation, whichever side the subject is on."""
+        """Collect the test of an equation, or of a membership written as `xs[_] == x`, whichever
+        side the subject (a path or operand that the index reads) is on; the left side is tried
+        first. Constants of variables are recorded. Nothing if neither side is a subject.
+        """
         if self._any_item(left, right) or self._any_item(right, left):
             return
         if not self._one_way(left, right, self.constants):

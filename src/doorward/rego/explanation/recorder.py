@@ -206,8 +206,10 @@ class Recorder:
         return True
 
     def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
-        """Record that an expression begins, or with `holds` that it has a solution and, if it calls
-        `trace`, the message. Nothing is recorded for a new expression beyond the limit of nodes.
+        """Record in `tried`, a definition being evaluated, that an expression of it begins, or with
+        `holds` that it has a solution; for a call of `trace` that holds, also the message. An
+        expression that is not in its body is recorded under the open one, such as an `every`.
+        Beyond the limit of nodes, new expressions and messages are left out.
         """
         is_member = any(expr is each for each in tried.rule.body)
         steps = tried.steps if is_member or tried.open is None else tried.open.inner

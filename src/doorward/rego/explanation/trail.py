@@ -84,8 +84,9 @@ def _locations_of_answers(attempts: Iterable[Attempt], seen: set[int]) -> Iterat
 
 
 def _failures(attempt: Attempt, depth: int) -> Iterator[Location]:
-    """Yield the conditions at which the definitions that got furthest failed. If a condition read
-    rules that refused, yield theirs instead, down to `MAX_LOCATIONS` levels.
+    """Yield the conditions at which those definitions of `attempt` failed that got furthest (asked
+    the most expressions). If a condition read rules that refused, theirs are yielded instead, down
+    to `MAX_LOCATIONS` levels; `depth` is the present one. Some may come several times.
     """
     tried = [each for each in attempt.tried.values() if each.culprit is not None]
     furthest = max((len(each.steps) for each in tried), default=0)

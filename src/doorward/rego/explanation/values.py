@@ -222,8 +222,9 @@ class _Reader:
         return _UNKNOWN if any(isinstance(v, Failed) for v in values) else make(values)
 
     def _ref(self, head: Term, args: tuple[Term, ...]) -> Any:
-        """Return the value of a reference: UNDEFINED if a key is missing, _UNKNOWN or `Failed` if a
-        part of it is.
+        """Return the value of a reference in the recorded state: UNDEFINED if a key is missing, and
+        the value of a part that is UNDEFINED, _UNKNOWN (it was not computed) or `Failed`. Nothing
+        is evaluated that asks the world.
         """
         keys = self._make(args, list)
         if not isinstance(keys, list):

@@ -147,8 +147,9 @@ class _Scanner:
         return at
 
     def _value(self, at: int) -> tuple[int, _Step]:
-        """Scan a scalar, or the opening bracket of a collection; return the offset after it and the
-        next step. JSONError if no value begins here or it is invalid.
+        """Scan a scalar, or the opening bracket of a collection, at the offset `at`, where blanks
+        must have been skipped; return the offset behind it and the next step. JSONError, in Go's
+        words, if no value begins here, it is invalid, or brackets are nested too deeply.
         """
         text = self.text
         first = text[at] if at < len(text) else 0

@@ -453,8 +453,8 @@ class _Reader:
                 text, self.rest = text[1:], self.rest[1:]
 
     def number(self, *, fixed: bool, digits: int = 2) -> int:
-        """Read and return a number of up to `digits` digits, or of exactly that many if `fixed`;
-        _BadValueError otherwise.
+        """Read a number of up to `digits` (2 by default) ASCII digits, or of exactly that many if
+        `fixed`, from `rest` and return it; _BadValueError if there are too few.
         """
         count = 0
         while count < digits and self.is_digit(count):
@@ -626,8 +626,9 @@ class _Reader:
         self.rest = self.rest[length:]
 
     def instant(self) -> tuple[int, int]:
-        """Return the seconds since the epoch and the nanoseconds of what was read; parts that were
-        not read are 0, month and day 1. _RangeError for a day that does not exist.
+        """Return the seconds since the epoch and the nanoseconds of what was read, as local time at
+        the offset that was read (UTC without one); parts that were not read are 0, month and day 1.
+        `PM` and `AM` change the hour. _RangeError for a day that does not exist in its month.
         """
         hour = self.hour
         if self.half == "PM" and hour < 12:

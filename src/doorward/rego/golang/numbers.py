@@ -49,8 +49,9 @@ def _special_name(value: float) -> str:
 
 
 def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
-    """Return the fewest digits that read back to the float; with an exponent below 1e`low` and from
-    1e`high` on. `pad`: exponents have two digits or more (`1e+06`).
+    """Return a finite float in the fewest digits that read back to it: plain, but below 1e`low` and
+    from 1e`high` on with an exponent, which has two digits or more if `pad` (`1e+06`). Zero is `0`
+    or `-0`.
     """
     mantissa, _, exponent_text = f"{value!r}".partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)

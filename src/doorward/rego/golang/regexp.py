@@ -319,7 +319,9 @@ def _check_names(text: str) -> None:
 
 
 def _explain(error: str, text: str) -> str:
-    """Return RE2's error for the pattern `text` in Go's words, `error parsing regexp: …`."""
+    """Return RE2's error for the pattern `text` in Go's words, `error parsing regexp: …`, with the
+    part of the pattern that Go names; an error that is not in the table keeps its text.
+    """
     if error.startswith("invalid perl operator: "):
         operator = error.removeprefix("invalid perl operator: ")
         if operator in {"(?<=", "(?<!"}:

@@ -374,7 +374,10 @@ def _is_big(number: int) -> bool:
 
 
 def _type(argument: Argument) -> str:
-    """Return the name of the argument's Go type, such as `int64` or `*big.Int`."""
+    """Return the name of the argument's Go type, as `%T` prints it, such as `int64`, `*big.Int` for
+    an integer of more than 64 bits, or `<nil>`. A subclass of `str` or `int` may name its own in
+    `go_type`.
+    """
     if argument is None:
         return _NIL
     if isinstance(argument, bool):
@@ -438,7 +441,9 @@ def _collection(argument: list[Argument] | dict[str, Argument], verb: str, spec:
 
 
 def _string(text: str, verb: str, spec: _Spec) -> str | None:
-    """Format a string for `%s`, `%v`, `%q`, `%x` or `%X`; None for another verb."""
+    """Format a string for `%s`, `%v`, `%q` (in quotes, as `%#v`), `%x` or `%X`, cut to the
+    precision of `spec` and padded to its width; None for another verb.
+    """
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "vq":
@@ -597,8 +602,9 @@ def _with_point(text: str, verb: str, precision: int | None) -> str:
 
 
 def _shortest(number: float, precision: int | None) -> str:
-    """Format for `%g`: with `precision` significant digits, or without one with the fewest that
-    read back to the number.
+    """Format a float that is not negative, infinite or NaN for `%g`: with `precision` significant
+    digits (0 counts as 1), or with None with the fewest that read back to it; with an exponent
+    below 1e-4 and from 1e+06, or 1e`precision`, on.
     """
     if precision is not None:
         return f"{number:.{precision or 1}g}"
@@ -639,8 +645,8 @@ def _mantissa(number: float) -> tuple[int, int]:
 
 
 def _hexadecimal(number: float, precision: int | None) -> str:
-    """Format a float as `0x1.8p+01` for `%x`, rounded (halves to even) to `precision` digits after
-    the point, or with as many as it needs.
+    """Format a float that is not negative, infinite or NaN as `0x1.8p+01` for `%x`, rounded (halves
+    to even) to `precision` digits after the point, or with None with as many as it needs.
     """
     if number == 0:
         return "0x0" + ("." + "0" * precision if precision else "") + "p+00"

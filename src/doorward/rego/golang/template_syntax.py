@@ -237,9 +237,9 @@ def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
 
 
 def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
-    """Read the tokens of an action from `at` on. Return them, the offset after it, and True if
-    white space after it is to be trimmed. BuiltinError if it is empty, not closed, or has an
-    unknown character.
+    """Read the tokens of an action from `at`, behind its `{{`, to its `}}`. Return them with their
+    spaces, the offset behind the `}}`, and True if it is `-}}`, which trims the white space behind
+    it. BuiltinError if it is empty, not closed, or has a character that no token has.
     """
     tokens: list[_Token] = []
     while True:
@@ -406,7 +406,9 @@ class _Parser:
     def command(self, tokens: list[_Token], depth: int) -> Command:
         """operand { operand }
 
-        Operands are separated by spaces. BuiltinError if there is none or they are not separated.
+        Parse all `tokens`, in which spaces separate the operands and may also be at both ends;
+        `depth` is that of the parentheses around. BuiltinError if there is no operand, one is
+        invalid, or two are not separated.
         """
         operands: list[Operand] = []
         tokens = _strip(tokens)
@@ -424,8 +426,10 @@ class _Parser:
         return Command(tuple(operands))
 
     def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
-        """Parse the operand at position `at`, with the fields after it; return it and the position
-        after it. BuiltinError if it is invalid, such as a constant with fields.
+        """Parse the operand at position `at` of `tokens`, a pipeline in parentheses (nested `depth`
+        deep so far) or a single token, with the fields behind it (`.a.b`); return it and the
+        position behind it. BuiltinError if it is invalid, such as a constant with fields, or nested
+        too deeply.
         """
         token = tokens[at]
         operand: Operand

@@ -176,8 +176,10 @@ class _Run:
             self.node(node, dot)
 
     def node(self, node: Node, dot: Any) -> None:
-        """Execute one node and append its output. `break` and `continue` raise _JumpError, which
-        the enclosing `range` catches. Variables of a branch end with it.
+        """Execute one node for the present value `dot` and append its output; a value that is
+        missing prints as `<no value>` (replaced at the end), and an action that sets variables
+        prints nothing. `break` and `continue` raise _JumpError, which the enclosing `range`
+        catches. Variables of a branch end with it.
         """
         match node:
             case Text(text):
@@ -198,7 +200,10 @@ class _Run:
                 raise _JumpError(node.kind)
 
     def branch(self, node: Branch, dot: Any) -> None:
-        """Execute `if`, `with` or `range`. In `with` the value becomes the dot."""
+        """Execute `if`, `with` or `range` for the present value `dot`: for a value that is true by
+        Go's rules the block `then`, in which `with` makes that value the dot, otherwise the block
+        `otherwise`, with the dot unchanged. `range` executes `then` for each item.
+        """
         value = self.pipeline(node.pipeline, dot)
         if node.kind == "range":
             self.range(node, value, dot)
@@ -208,9 +213,10 @@ class _Run:
             self.block(node.otherwise, dot)
 
     def range(self, node: Branch, value: Any, dot: Any) -> None:
-        """Execute the block for each item of `value`; the item becomes the dot, and the value of
-        the variable, or of two variables its key and the item. Without items execute the `else`
-        block.
+        """Execute the block once for each item of `value`, with the item as the dot and as the
+        value of the variable, or of two variables its key and the item, until `break`; without
+        items execute the `else` block with `dot`. Variables end with each round. BuiltinError for a
+        value without items, and for an integer with two variables.
         """
         names = node.pipeline.variables
         if len(names) > 1 and isinstance(value, int) and not isinstance(value, bool):
@@ -253,8 +259,9 @@ class _Run:
         self.scope = outer
 
     def set(self, names: tuple[str, ...], values: list[Any], *, assigns: bool) -> None:
-        """Declare variables, or with `assigns` change the innermost ones of these names.
-        BuiltinError if there is none.
+        """Declare variables with these values in the present scope, or with `assigns` change the
+        innermost ones of these names; `names` and `values` have equal length. BuiltinError for a
+        variable to be changed that does not exist.
         """
         for name, value in zip(names, values, strict=True):
             if not assigns:

@@ -216,7 +216,9 @@ def _with_path(url: URL, base: str, path: str) -> URL:
 
 
 def _without_dots(path: str) -> str:
-    """Return an absolute path without `.` and `..`, which lead no higher than to the root."""
+    """Return a path without its steps `.` and `..`, which lead no higher than to the root, with one
+    slash at its start; a `.` or `..` at the end leaves a slash there.
+    """
     steps: list[str] = []
     mark = ""  # what is before the next step; also the first one has a slash after a `.`
     for step in path.split("/"):
@@ -305,8 +307,10 @@ def _quote(text: str) -> str:
 
 
 def _parse(address: str) -> URL:
-    """Split a URL without fragment into its parts; an opaque one (`mailto:a`) has no host and no
-    path. BuiltinError, in Go's words, if it is invalid.
+    """Split a URL without its fragment, which the caller has cut off, into its parts; the scheme is
+    put in lower case, the path is unescaped. An opaque one (`mailto:a`) has no host and no path.
+    Not normalised or checked further: BuiltinError, in Go's words, only for control characters, an
+    invalid scheme, authority or escape, and a colon in the first segment of a relative path.
     """
     if _CONTROL.search(address):
         raise BuiltinError("net/url: invalid control character in URL")

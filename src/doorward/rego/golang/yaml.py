@@ -194,8 +194,9 @@ class _Reader:
         return value
 
     def _spend(self, count: int) -> None:
-        """Count values. BuiltinError, as in OPA, if nearly all of them are repeated by aliases;
-        LimitError above `max_nodes`.
+        """Add `count` values to those that the document has so far, and to the repeated ones while
+        an alias is read. BuiltinError, as in OPA, if more than 1,000 values are there and nearly
+        all are repeated by aliases; LimitError above `max_nodes`.
         """
         self.count += count
         self.repeated += count if self.open else 0
@@ -237,8 +238,9 @@ class _Reader:
             yield self.value(item)  # type: ignore[misc] # a mapping's value
 
     def _key(self, node: Node) -> str | int | None:
-        """Return a key as text; None for null, and an integer that needs 64 bits without a sign,
-        which Go's library does not take. BuiltinError for a collection or an invalid scalar.
+        """Return a key as text, numbers and booleans as JSON has them. Returned as they are: None
+        for null, and an integer that needs 64 bits without a sign, which Go's library refuses as a
+        key. Counts a value (LimitError). BuiltinError for a collection or an invalid scalar.
         """
         if node.target.kind != "scalar":
             self.value(node)  # which bounds what is shown
@@ -280,8 +282,10 @@ def _float_key(key: float) -> str:
 
 
 def _scalar(node: Node) -> object:
-    """Return the value of a scalar: a string, boolean, integer, float or None. BuiltinError if it
-    does not have the type of its tag, for invalid base64, or an invalid escape.
+    """Return the value of a scalar: a string, boolean, integer, float or None. Without a tag, only
+    an unquoted one is anything but a string; an unknown tag makes a string, `!!binary` decodes
+    base64. BuiltinError if it does not have the type of its tag, for invalid base64, or an escape
+    of half a character.
     """
     text: str = node.value
     if not text.isascii() and SURROGATES.search(text):

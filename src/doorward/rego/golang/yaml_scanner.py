@@ -66,7 +66,9 @@ def loader_class() -> Any:
             return match
 
         def fail(self, context: str, start: Any, problem: str) -> NoReturn:
-            """Raise a ScannerError that is here."""
+            """Raise a ScannerError with the present position as the place of the `problem`;
+            `context` says what was being read since the mark `start`.
+            """
             raise yaml.scanner.ScannerError(context, start, problem, self.get_mark())
 
         def scan_line_break(self) -> str:
@@ -147,7 +149,9 @@ def loader_class() -> Any:
                 self.levels.pop(key.token_number, None)
 
         def fetch_flow_collection_start(self, token_class: Any) -> None:
-            """Read an opening bracket."""
+            """Read an opening bracket, append its token of the class `token_class`, and note its
+            number, so that the collection can be a simple key.
+            """
             number = self.tokens_taken + len(self.tokens)
             super().fetch_flow_collection_start(token_class)
             self.numbers.append(number)
@@ -226,7 +230,10 @@ def loader_class() -> Any:
             return numbers[0], numbers[1]
 
         def scan_tag_directive_value(self, start_mark: Any) -> tuple[str, str]:
-            """Read and return the handle and the prefix of a TAG directive."""
+            """Read the handle (`!`, `!!` or `!name!`) and the prefix, a URI, of a `%TAG` directive,
+            with the blanks before each, and return both. ScannerError if one is malformed or not
+            followed by white space.
+            """
             self.take(_WHITE)
             handle: str = self.scan_tag_handle("directive", start_mark)
             if self.peek() not in " \t":
@@ -240,7 +247,9 @@ def loader_class() -> Any:
             return handle, prefix
 
         def scan_directive_ignored_line(self, start_mark: Any) -> None:
-            """Skip the rest of a directive's line: blanks and a comment."""
+            """Move past the rest of a directive's line: blanks, a comment, and the line break.
+            ScannerError, with the mark `start_mark`, for anything else.
+            """
             self.take(_WHITE)
             if self.peek() == "#":
                 self.take(_LINE)

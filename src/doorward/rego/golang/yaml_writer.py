@@ -157,7 +157,10 @@ class _Writer:
         self.column = 0
 
     def _write_indicator(self, indicator: str, *, is_indentation: bool = False) -> None:
-        """Write an indicator, behind a space if there is none."""
+        """Write an indicator such as `-` or `[]`, behind a space if the last character is not white
+        space. With `is_indentation` (`-`, `?`, and the `:` behind a `?`), a line that has only
+        indentation so far still counts as such.
+        """
         self._put(indicator if self.is_spaced else f" {indicator}")
         self.is_spaced = False
         self.is_indented = self.is_indented and is_indentation

@@ -416,8 +416,9 @@ def _is_single(term: Term) -> bool:
 
 
 def _have_no_value(tests: Sequence[_Test]) -> bool:
-    """Return True if no value satisfies all of the tests, which are on one term. False if none of
-    them requires a value, since an undefined term satisfies those.
+    """Return True if no value satisfies all of the tests (comparisons of one term with constants):
+    an equality contradicts another test, or a lower bound is above an upper one. False if none of
+    them requires a value, since an undefined term satisfies those, and where it cannot be told.
     """
     if not any(has_value for _, _, _, has_value in tests):
         return False

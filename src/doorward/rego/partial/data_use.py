@@ -470,9 +470,10 @@ class _Uses:
         return (path, False) in self._visited or (path, True) in self._visited
 
     def enter(self, entries: Sequence[tuple[str, ...]]) -> None:
-        """Record the data that the documents at `entries` use, with all rules that they need; all
+        """Record what of data the documents at `entries` use, with all rules that they need; all
         documents if there are no entries. If an entry returns an object, a variable under `allow`,
         `allowed` or `decision` in it is not recorded as a value, unless it is used elsewhere too.
+        Call it once.
         """
         groups = list(self._flow.groups.values())
         if entries:
@@ -493,8 +494,9 @@ class _Uses:
                     self._value(value, absence_matters=False)
 
     def _visit(self, group: _Group, *, absence_matters: bool) -> None:
-        """Record the reads of a group of rules, at most once for each value of `absence_matters`,
-        which is always True for groups of kind `_OTHER`.
+        """Record the reads of a group (the rules at one path), with those of their heads and
+        bodies, at most once for each value of `absence_matters`. That is always True for groups of
+        kind `_OTHER` (with `else`, or whose answers the analysis does not follow).
         """
         absence_matters |= group.kind == _OTHER
         if (group.path, absence_matters) in self._visited:
@@ -630,9 +632,10 @@ class _Uses:
             known = self._flow.descend(known, key)
 
     def _value(self, term: Term, *, absence_matters: bool, is_true: bool = False) -> None:
-        """Record a term whose value is compared or returned; in a comprehension, and in rules that
-        add members to a set, absence matters. With `is_true` the value is compared with true, so a
-        default of false does not matter.
+        """Record in `values` the locations of a term whose value is compared or returned, at any
+        depth, and visit the rules there. In a comprehension, and in rules that add members to a
+        set, absence matters. Defaults are visited as well, unless `is_true`: the value is compared
+        with true, so a default of false does not matter.
         """
         if type(term) is Comprehension:
             self._body(term.body, absence_matters=True)

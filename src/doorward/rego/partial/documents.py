@@ -104,7 +104,9 @@ class Reach:
         return known
 
     def _branch(self, rule: Rule) -> bool:
-        """Return True if the head or body of a branch may reach an unknown."""
+        """Return True if the head or body of one branch of a rule may reach an unknown document;
+        variables count as known. Branches after `else` are not looked at.
+        """
         heads = [*rule.path[1:], *(rule.args or ())]
         heads += [term for term in (rule.key, rule.value) if term is not None]
         return any(self.term(term, None) for term in heads) or any(
@@ -112,9 +114,10 @@ class Reach:
         )
 
     def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
-        """Return True if an expression may reach an unknown. An expression with `with` always
-        counts, and a built-in that is not pure counts unless `nondeterministic`; the latter also
-        adds "world" to `search.consulted`. `bindings` is None inside a rule.
+        """Return True if an expression may reach an unknown document or variable. One with `with`
+        always counts, and so does a call of a built-in that is not pure, unless
+        `settings.nondeterministic`; that also adds "world" to `search.consulted`. For a function
+        that a `with` replaces, its replacement counts. `bindings` is None inside a rule.
         """
         if expr.withs:
             return True
@@ -415,8 +418,10 @@ class _Virtual:
                 yield from self._follow_value(rule.value, bindings, self.pos + 1)
 
     def _default_matters(self, default: Rule) -> bool:
-        """Return True if the reference may lead to the result inside the default value. If not, the
-        rules alone decide.
+        """Return True if the default value may be an answer: it is not constant, the path may lead
+        into it to a value that equals the result, or a part of path or result is unknown. If not,
+        the rules alone decide. With `settings.truth`, a default of false does not matter where the
+        result must be true.
         """
         walk = self.walk
         if type(default.value) is not Constant:
@@ -501,9 +506,10 @@ class _Virtual:
     # Sets, objects, and references with variables
 
     def _partial(self) -> Solutions:
-        """Yield the solutions of a reference to a partial set or object. An unknown document goes
-        into the support if it is read as a whole, if `shallow` is set or inlining is disabled;
-        otherwise its rules are tried one by one.
+        """Yield the solutions of a reference to a partial set or object, or into one. A known
+        document read as a whole is built. It goes into the support (rules that the residual
+        contains) if it is unknown and read as a whole or with `shallow`, or if a part of it is read
+        and inlining it is disabled; otherwise its rules are tried one by one.
         """
         search, walk = self.search, self.walk
         # A known part of an unknown document is evaluated: the rules of its other parts do not
@@ -696,8 +702,9 @@ class _Building:
         self._made: dict[Any, Any] = {}
 
     def add(self, rule: Rule, rule_bindings: Bindings) -> None:
-        """Add the member that a rule gives with these bindings; EvalError for conflicting
-        values.
+        """Add what a rule gives with these bindings, of which nothing may be unknown: a member to
+        the set, or a value under the rest of the rule's path to the object. EvalError at the rule
+        if the path has a different value already.
         """
         span: Span = rule.span
         path = [as_value(plug(part, rule_bindings)) for part in rule.path[self.pos + 1 :]]

@@ -241,8 +241,10 @@ class Lowered:
         return find_data_use(self._rules, entries, lambda each: declared_arity(each, callees))
 
     def prepare(self, query: nodes.Body, settings: Settings) -> Question:
-        """Return a question for `evaluate`: the resolved query, lowered, with everything that does
-        not depend on an input or data. It can be evaluated any number of times.
+        """Return a question for `evaluate`: the resolved `query` in the evaluator's form, with
+        everything that depends on `settings` but not on an input or data. It can be evaluated any
+        number of times, by several threads. The variables of the query stay in the residual;
+        generated ones need not.
         """
         body = lower_query(query, self._checked.callees)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
@@ -385,8 +387,9 @@ class _Size:
         self._count = 0
 
     def take(self, terms: Iterable[Any]) -> None:
-        """Add the parts of `terms`, counted as often as their text repeats them. EvalError if the
-        total exceeds `MAX_PARTS`.
+        """Count the parts of `terms` at all depths, a shared part as often as the text of the
+        residual repeats it, in addition to those counted before. EvalError if the total exceeds
+        `MAX_PARTS`.
         """
         waiting = list(terms)
         while waiting:

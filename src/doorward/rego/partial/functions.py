@@ -204,8 +204,9 @@ class _Function:
             yield
 
     def _value(self) -> Value | Undefined:
-        """Return the function's value for known operands, or else its default; UNDEFINED if there
-        is neither. EvalError for two different values.
+        """Return the function's value for operands that are known, from its rules with the first
+        `else` branch that answers; if no rule has one, its default, and UNDEFINED if there is none.
+        Nothing that it reads may be unknown. EvalError for two different values.
         """
         value: Value | Undefined = UNDEFINED
         for rule in self.node.rules:

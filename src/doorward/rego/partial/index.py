@@ -140,7 +140,9 @@ def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term 
 
 
 def _is_indexed(term: Term) -> bool:
-    """Return True for a scalar, a variable, or an array of them."""
+    """Return True for a term with which the rule index can compare a reference: a scalar, a
+    variable, or an array of these (a constant array of scalars alone).
+    """
     if type(term) is Array:
         return all(type(item) is Var or _is_scalar(item) for item in term.items)
     if type(term) is Constant and isinstance(term.value, list):

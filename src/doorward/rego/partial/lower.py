@@ -198,7 +198,10 @@ class _Stages:
         return {n: self.locals.fresh() for n, arg in enumerate(args) if _is_computed(arg)}
 
     def rule(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
-        """Lower a rule and its `else` branches; `keys` are the variables for computed operands."""
+        """Lower a rule and its `else` branches. The variables of its parameters get their generated
+        names first; `keys` has, by position, the variables for computed operands of its reference,
+        `package` is the length of its package path.
+        """
         for arg in rule.head.args or ():
             for var in pattern_vars(arg):
                 self.locals.named(var.name)
@@ -377,8 +380,9 @@ class _Stages:
         return tuple([self._with(item) for item in expr.withs]) if expr.withs else ()
 
     def _with(self, item: nodes.With) -> With:
-        """Lower a `with`, which counts in `replacements`. A value that is the name of a built-in
-        becomes a reference of that one variable.
+        """Lower a `with` and count it in `replacements`. Its target becomes a reference, in which
+        operands that are references keep their head alone. A value that names a built-in or
+        function (`names_builtin`) stays a name, not a variable.
         """
         self.replacements += 1
         target = item.target
@@ -505,8 +509,10 @@ class _Stages:
         out.append(changed(expr, args, expr.withs))
 
     def split_term(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` without calls; these are appended to `out`, their results in new variables.
-        The calls in a comprehension become expressions of its body.
+        """Return `term` without calls: each is appended to `out` as an expression with its result
+        in a new variable, inner ones first. The head of a reference that is neither a variable nor
+        a reference becomes a variable too. Calls in a comprehension, its heads included, become
+        expressions of its own body.
         """
         match term:
             case Constant() | Var():
@@ -690,8 +696,9 @@ def map_comprehensions(body: Body, change: object) -> Body:
 
 
 def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
-    """Return the expression with `whole` applied to its comprehensions, those in `with` included,
-    and `below` to the body of its `every`.
+    """Return the expression with its comprehensions, at any depth in its operands, domain and
+    `with`, replaced by what `whole` returns for them, and the body of its `every` by what `below`
+    returns. `whole` itself goes into comprehensions inside of one.
     """
     assert callable(whole)
     assert callable(below)

@@ -130,8 +130,9 @@ class Program:
         return child
 
     def _gather(self, node: Node) -> None:
-        """Set a node's `default`, `rules` and `branches`. If a rule of the node continues with a
-        variable, the rules of all nodes below are included, without functions and defaults.
+        """Set a node's `default`, `rules` (in the order of OPA's index) and `branches`. If a rule
+        of the node continues with a variable, the rules of all nodes below are included, without
+        functions and defaults. All rules must be in `own` of their nodes.
         """
         node.default = next((rule for rule in node.own if rule.default), None)
         rules = [rule for rule in node.own if not rule.default]

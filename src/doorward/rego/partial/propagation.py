@@ -284,8 +284,9 @@ class _EqualVariables:
 
 
 def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None:
-    """Return the sets of variables that equations without `not` and `with` make equal, with the
-    constants they equal; None if one set has two constants.
+    """Return the sets of variables that the equations of `body` without `not` and `with` make
+    equal, each with the constant that it equals, if there is one; None if one set has two different
+    constants. Variables in `live` represent their sets.
     """
     sets = _EqualVariables(live)
     for expr in body:
@@ -319,7 +320,10 @@ class _Plug:
         """What is in effect where a term stands."""
 
     def expr(self, expr: Expr) -> Expr:
-        """Return an expression with its variables replaced, also in its `with` and `every`."""
+        """Return an expression with its variables replaced by what they stand for, also in its
+        `with` and `every`. While its operands are replaced, its `with` is in effect, under which a
+        term must not be moved that it changes.
+        """
         withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
         around, self._withs = self._withs, self._withs + expr.withs
         every = expr.every

@@ -61,7 +61,10 @@ def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
 
 
 def _rule(rule: core.Rule) -> nodes.Rule:
-    """Convert a rule, without its `else`, to its syntax tree."""
+    """Convert one branch of a rule to its syntax tree, its path taken behind the package; `else`
+    branches are not included, and the body of a default is empty. The first part of the path must
+    be a constant.
+    """
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     ref = nodes.Ref(nodes.Var(str(first.value)), tuple([_term(part) for part in rest]))
@@ -169,7 +172,9 @@ def _term(term: core.Term) -> nodes.Term:
 
 
 def _value(value: Value) -> nodes.Term:
-    """Convert a constant to its syntax tree, objects and sets in order."""
+    """Return the syntax tree of a constant (a Rego value); members of sets and pairs of objects are
+    in Rego's order.
+    """
     if isinstance(value, list):
         return nodes.Array(tuple([_value(item) for item in value]))
     if isinstance(value, dict):
@@ -198,8 +203,9 @@ def _rule_to_json(rule: core.Rule) -> Json:
 
 
 def _head_to_json(rule: core.Rule) -> Json:
-    """Convert a rule's head to JSON. `name` and `key` are present only for the forms of rules for
-    which OPA prints them.
+    """Return the head of a rule as JSON in the form of OPA's AST, its reference taken behind the
+    package. `name` and `key` are present only for the forms of rules for which OPA prints them,
+    `args` only for functions.
     """
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
@@ -267,7 +273,10 @@ def _var(name: str) -> Json:
 
 
 def term_to_json(term: core.Term) -> Json:
-    """Convert a term to JSON in the form of OPA's AST."""
+    """Return a term of the residual as JSON in the form of OPA's AST, an object with `type` and
+    `value`, its parts and the bodies of comprehensions likewise. Items of sets and pairs of objects
+    are in OPA's order.
+    """
     match term:
         case core.Constant(value=value):
             return _value_to_json(value)

@@ -137,7 +137,10 @@ class Search:
         return self._trace(self._rule(rule, own), rule.span, is_rule=True)
 
     def _rule(self, rule: Rule, bindings: Bindings) -> Solutions:
-        """Yield for each way in which a rule's body holds, with prepared steps where possible."""
+        """Yield for each way in which the body of one branch of a rule holds, with its variables in
+        `bindings`. The body is taken in the steps that are prepared once for these unknowns, unless
+        the search has none (or is traced) or a `with` replaces functions.
+        """
         # A built-in that `with` replaces may be evaluated where it would be saved.
         if self._settled is None or self.replaced.functions_number:
             return self.body(rule.body, bindings, bindings.number)
@@ -229,7 +232,10 @@ class Search:
         return self.evaluate(site)
 
     def evaluate(self, site: Site) -> Solutions:
-        """Yield for each way in which an expression holds, ignoring its own `with`."""
+        """Yield once for each way in which the expression at `site` holds, with its variables bound
+        until the caller continues; what is unknown is saved in the residual. Its own `with` must be
+        in effect already.
+        """
         expr, bindings = site.expr, site.bindings
         if expr.negated:
             return negation.negated(self, site)
@@ -254,8 +260,9 @@ class Search:
                 yield
 
     def every(self, site: Site, every: Every) -> Solutions:
-        """Yield once if the body of an `every` holds for all items. If the domain or body is
-        unknown, save the `every` and yield once. No solution if the domain is not a collection.
+        """Yield once if the body of an `every` holds for all items of its domain, which is so for
+        an empty one. If the domain or body is unknown, save the whole `every` in the residual and
+        yield once. No solution if the domain is not a collection.
         """
         bindings = site.bindings
         if self.is_unknown(every.domain, bindings) or any(
@@ -407,8 +414,10 @@ class Search:
     # Unification
 
     def unify(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Yield for each way to make `a`, read in the bindings `b1`, equal to `b`, read in `b2`.
-        Variables are bound until the caller continues; an equation with something unknown is saved.
+        """Yield once for each way to make `a`, read in the bindings `b1`, equal to `b`, read in
+        `b2`; not at all if they differ. Variables stay bound until the caller continues; an
+        equation with something unknown is saved in the residual. References are looked up and
+        comprehensions evaluated, whose errors pass through.
         """
         if type(a) is Var:
             a, b1 = apply(a, b1)
@@ -454,7 +463,10 @@ class Search:
     def _unify_pairs(
         self, pairs: Sequence[tuple[Term, Term]], b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
-        """Yield for each way in which all pairs of terms are equal."""
+        """Yield once for each way in which all pairs of terms are equal, the left ones read in the
+        bindings `b1`, the right ones in `b2`; once if there are no pairs. Each pair sees what those
+        before it bound.
+        """
         if not pairs:
             yield
             return

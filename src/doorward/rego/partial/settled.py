@@ -228,7 +228,9 @@ class Settled:
 
 
 def _variables_of(rule: Rule) -> Iterator[str]:
-    """Yield the variables of a rule, once per occurrence."""
+    """Yield the names of the variables in the head and body of one branch of a rule, once for each
+    occurrence, those in comprehensions included.
+    """
     heads = [*rule.path, *(rule.args or ())]
     heads += [term for term in (rule.key, rule.value) if term is not None]
     for term in heads:

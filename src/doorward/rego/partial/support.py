@@ -58,8 +58,9 @@ def add_complete(
 
 
 def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> bool:
-    """Add the residual of one branch of a partial rule to the support and return True. Return
-    False, with nothing added, if it never holds by its types.
+    """Add the residual of one branch of a partial rule, whose body left the expressions `saved`, to
+    the support (the rules that the residual contains) and return True; `own` are the bindings of
+    its variables. Return False, with nothing added, if the types in it say that it never holds.
     """
     body = search.well_typed(body_of(saved, search.names))
     if body is None:

@@ -540,15 +540,18 @@ class Evaluation(Context):
         self.counts_items = True
 
     def count_items(self, count: int, span: Span) -> None:
-        """Count items that collections grow by; EvalError above the limit."""
+        """Subtract `count` items, by which collections grow, from those that the evaluation has
+        left (that of the query, also under `with`); EvalError at `span` if none is left. Items must
+        be counted: `count_from_here` was called, with a limit.
+        """
         whole: Any = self.origin or self
         whole.items_left -= count
         if whole.items_left < 0:
             raise EvalError(LIMIT_ERROR, self._limit_message(), span)
 
     def charge(self, items: int) -> None:
-        """Count `items` against the limit of the whole evaluation; LimitError above it. Without a
-        limit nothing is counted.
+        """Count `items` against the limit of the whole evaluation, also under `with`; LimitError
+        above it. Counting begins with the first call; without a limit nothing is counted.
         """
         whole: Any = self.origin or self
         if whole.items_left is None:
@@ -711,10 +714,11 @@ class Evaluation(Context):
         return rules(self) if members is MISSING else as_set(members)
 
     def document(self, node: Document | None, base: Any, *, hidden: Key | None = None) -> Any:
-        """Return the whole document at `node`: base data merged with the answers of rules; unless
-        both have an object at a path, base data wins there. UNDEFINED for a function; base data
-        alone if `node` is None, without rules, or replaced by a `with`. `hidden`: a member whose
-        rules are skipped.
+        """Return the whole document at `node`: `base`, its base data, merged with the answers of
+        rules there and below, which are computed or taken from the cache; unless both have an
+        object at a path, base data wins there. UNDEFINED for a function; base data alone if `node`
+        is None (no rules) or replaced by a `with`. `hidden`: a key whose rules are skipped. Errors
+        of rules pass through.
         """
         base = _value_of_base(base)
         if node is None or node in self.replaced:

@@ -137,8 +137,8 @@ def values(collection: Any) -> Iterable[Any]:
 
 
 def items(collection: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the (key, value) pairs of an array, object or set in Rego's order; () for other
-    values.
+    """Return the (key, value) pairs of an array (by index), object or set (each member with itself)
+    in Rego's order, keys as values and not in key form; () for other values.
     """
     kind = type(collection)
     if kind is list:

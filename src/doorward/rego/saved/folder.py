@@ -107,7 +107,10 @@ class SavedFolder:
         return content if _digest_of(name, content) == digest else None
 
     def _replace(self, folder: int, name: str, written: bytes) -> None:
-        """Write an entry to a temporary file and rename it; OSError on failure."""
+        """Write the bytes `written` to a temporary file in the open folder and rename it to `name`,
+        in place of an older entry: a reader sees one or the other. OSError on failure; the
+        temporary file is then removed.
+        """
         # Each writes a file of its own, as process numbers are equal in two containers; the last
         # of several that write one entry wins. That of a process that was killed grows old.
         temporary = f"{name}.{secrets.token_hex(8)}"

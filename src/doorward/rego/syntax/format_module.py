@@ -74,8 +74,9 @@ class ModuleWriter:
         """The number of rules written so far."""
 
     def module(self, imports: Sequence[Import]) -> str:
-        """Write the whole module, with `imports` in place of its own, and return its text; comments
-        after the last rule come last.
+        """Write the whole module, with `imports` in place of its own, and return its text: package
+        first, then imports and rules in the order of the source, comments behind the last rule at
+        the end. UnexpectedComment if a comment has no place. Can be called once.
         """
         self.package(self.source.package)
         others: list[Import | Rule] = [*imports, *self.source.rules]
@@ -93,7 +94,9 @@ class ModuleWriter:
         return self.layout.text()
 
     def package(self, package: Package) -> None:
-        """Write the package line and a blank line."""
+        """Write the comments above the package, its line without a comment of its own, and a blank
+        line. UnexpectedComment if a comment has no place.
+        """
         self.layout.pass_row(package.span.row)
         self.layout.start_line()
         terms = package.terms or tuple(Scalar(name) for name in package.path)
@@ -125,7 +128,9 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def import_(self, item: Import) -> None:
-        """Write one import, without its comment and without ending the line."""
+        """Write one import with its alias, without its comment and without ending the line.
+        Keywords behind `future.keywords` are written without the quotes of the source.
+        """
         self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
         keywords = self.terms.keywords
@@ -142,8 +147,9 @@ class ModuleWriter:
     # Rules
 
     def rules(self, rules: Sequence[Rule]) -> None:
-        """Write the rules in their styles, with a blank line between two unless both are one-line
-        rules in adjacent rows.
+        """Write the rules, each in its style, and count them in `count`. A blank line follows each,
+        except between two one-line rules in adjacent rows of the source. A comment above a rule
+        that has no place is left to the writing of the rule.
         """
         for index, rule in enumerate(rules):
             with suppress(UnexpectedComment):
@@ -357,9 +363,10 @@ class ModuleWriter:
             self.layout.write("" if self.contains else "]")
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
-        """Write ` := value` (in v0 ` = value` if so written), unless the value is an implied
-        `true`. UnexpectedComment if a comment in it has no place. `is_constant`: the rule has
-        neither a body nor an `else`. `is_else`: the value is that of an `else`.
+        """Write ` := value` (in v0 ` = value` if so written), unless the value is `true` and
+        implied by the rest of the rule. `is_constant`: the rule has neither a body nor an `else`;
+        `is_else`: the value is that of an `else`. UnexpectedComment if a comment in it has no
+        place.
         """
         head = rule.head
         value = head.value

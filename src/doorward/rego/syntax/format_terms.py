@@ -180,7 +180,9 @@ class TermWriter:
             self.term(modifier.value)
 
     def some(self, some: SomeDecl) -> None:
-        """Write `some x, y`, with the line breaks of the source."""
+        """Write `some x, y`, with the line breaks that the source has between the names, and a tab
+        before each further line. UnexpectedComment if a comment in it has no place.
+        """
         self.layout.pass_row(some.span.row)
         self.layout.write("some ")
         row = some.span.row
@@ -197,7 +199,9 @@ class TermWriter:
                 self.layout.write(",")
 
     def every(self, every: Every, span: Span) -> None:
-        """Write `every k, v in xs { … }`; `span` is that of the expression, for comments."""
+        """Write `every k, v in xs { … }`, the comments above it first; `span` is that of the
+        expression. UnexpectedComment if a comment in it has no place.
+        """
         self.layout.pass_row(span.row)
         self.layout.write("every ")
         if every.key is not None:
@@ -488,7 +492,9 @@ class TermWriter:
         self.term_in(term, parens=True)
 
     def write_in_parentheses(self, parens: bool, write: Callable[[], None]) -> None:
-        """Run `write`, between parentheses if `parens`."""
+        """Call `write`, which writes to the layout, with a parenthesis before and behind if
+        `parens`. If it raises, the second one is missing.
+        """
         self.layout.write("(" if parens else "")
         write()
         self.layout.write(")" if parens else "")
@@ -578,7 +584,9 @@ class TermWriter:
     # Comprehensions
 
     def object_comprehension(self, term: ObjectComprehension) -> None:
-        """Write `{key: value | …}`."""
+        """Write `{key: value | …}`, its body on further lines if it has several expressions or is
+        so in the source. UnexpectedComment if a comment in it has no place.
+        """
         self.layout.write("{")
         self.member_term(term.key)
         self.layout.write(": ")

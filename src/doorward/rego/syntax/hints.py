@@ -261,7 +261,9 @@ def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
 
 
 def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return the hint that belongs to the error's message; None if there is none."""
+    """Return the hint that belongs to the message of a parse error, without an edit except where an
+    `if` seems to be missing; None if there is none.
+    """
     message = error.message
     for pattern, hint in _BY_MESSAGE:
         if pattern.search(message):

@@ -130,8 +130,9 @@ class Layout:
     # Comments
 
     def pass_row(self, row: int) -> None:
-        """Write the waiting comments above `row` on lines of their own; one in `row` becomes
-        `beside`, for the end of the line. UnexpectedComment if there is one already.
+        """Take the waiting comments up to `row`: those above it are written on lines of their own,
+        with a blank line behind if the source has one, and the one in `row` becomes `beside`, to be
+        written at the end of the line. UnexpectedComment if `beside` has one already.
         """
         if not self.comments or self.comments[0].span.row > row:  # they are in order
             return
@@ -199,8 +200,9 @@ class Layout:
         self.comments = waiting
 
     def write_as_is(self, span: Span, mark: Mark) -> None:
-        """Go back to `mark` and write the source text of the span; the comments inside it count as
-        written. With `keep_final_comment`, one beside its last row is written too.
+        """Undo what was written since `mark`, and write the source text of the span instead; the
+        comments inside it count as written. With `keep_final_comment`, one beside its last row is
+        written as well, unless `beside` has one.
         """
         self.back(mark)
         start, end = first_row(span), last_row(span)

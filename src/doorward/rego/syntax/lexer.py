@@ -214,8 +214,9 @@ class Lexer:
             self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
 
     def _read_slowly(self, start: int, space: bool, newline: bool) -> Token:
-        """Read a rare token: the end of text, a template string, or an invalid token. `space` and
-        `newline`: there is blank space, or a line break, before it.
+        """Return the token at `start` that is none of the common ones: the end of the text, a
+        template string, or an invalid token, which carries its faults. `space` and `newline` tell
+        if blank space, or a line break, is before it. Nothing is recorded.
         """
         text = self.text
         if start >= len(text):

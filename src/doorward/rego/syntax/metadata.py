@@ -110,8 +110,8 @@ def with_text_keys(value: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 def _with_json_keys(value: Any) -> Any:
-    """Return a value with numbers in keys written as strings; KeyTypeError for other kinds of
-    keys.
+    """Return a value with all keys in it, at any depth, as strings; KeyTypeError for a key in a
+    mapping of general keys that is neither text nor a number.
     """
     if isinstance(value, list):
         return [_with_json_keys(item) for item in value]
@@ -133,9 +133,10 @@ class _Reader:
         self.open: set[int] = set()
 
     def read(self, text: str) -> dict[str, Any]:
-        """Parse a block and return its known fields by name; {} if it is empty or null. Other
-        fields are ignored, and `labels` that is not a mapping. YamlError if the text is not YAML,
-        or with all type errors.
+        """Parse the YAML of a METADATA block and return its known fields by name, each of the type
+        that it must have; {} if it is empty or null. Other fields are ignored, and `labels` that is
+        not a mapping. YamlError if the text is not YAML, has too many nodes, or has fields of wrong
+        types, which are all named.
         """
         root = compose(text)
         if root is None or _is_null(root):

@@ -110,7 +110,9 @@ class _Writer:
         return result
 
     def package(self, package: Package) -> Json:
-        """Return the JSON of a package statement."""
+        """Return the JSON of a package statement: its path, with `data` first; with `locations`,
+        also where its parts and the keyword are.
+        """
         terms = package.terms or tuple(Scalar(name) for name in package.path)
         first = terms[0].span
         path = [
@@ -243,7 +245,9 @@ class _Writer:
         return [self.expr(expr, index) for index, expr in enumerate(body)]
 
     def expr(self, expr: Expr, index: int) -> Json:
-        """Return the JSON of an expression; `index` is its position in the body."""
+        """Return the JSON of an expression with its `not` and `with`, which are left out if it has
+        none; `index` is its position in the body, from 0. With `locations`, it has its location.
+        """
         result: Json = {"index": index, **self.location(expr.span)}
         if expr.negated:
             result["negated"] = True
@@ -254,7 +258,8 @@ class _Writer:
 
     def terms(self, expr: Expr) -> Json | list[Json]:
         """Return the `terms` of an expression: a list of operator and operands for a call,
-        otherwise an object.
+        otherwise an object, whose form depends on whether it is a `some`, an `every`, a `not`,
+        `and` or `or` with bodies, or a single term.
         """
         match expr.term:
             case Call() as call:

@@ -139,7 +139,9 @@ def closure_vars(closure: Closure) -> Iterator[Var]:
 
 
 def _in_term(term: Term) -> Iterator[Closure]:
-    """Yield the outermost comprehensions in a term."""
+    """Yield the comprehensions in a flat term, in the order of the text; those inside of others are
+    left out. The term must not contain calls.
+    """
     match term:
         case ArrayComprehension() | SetComprehension() | ObjectComprehension():
             yield term

@@ -304,8 +304,8 @@ def _around(head: str, tail: str) -> Matcher:
 
 
 def _around_no(stops: str, head: str, tail: str) -> Matcher:
-    """Return a matcher for `head`, then any characters outside `stops`, then `tail`: the glob
-    `head*tail`.
+    """Return a function that tests if a text is `head`, then any number of characters outside
+    `stops` (delimiters, at least one), then `tail`: the glob `head*tail`.
     """
     start, cut = len(head), len(tail)
 

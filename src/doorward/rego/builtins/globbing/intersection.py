@@ -36,8 +36,8 @@ class _Token:
     flag: str = ""
 
     def meets(self, other: _Token) -> bool:
-        """Return True if some character matches both tokens; their flags are not considered. Both
-        tuples of ranges must be sorted.
+        """Return True if some character matches both tokens; their flags are not considered. The
+        ranges of each must be sorted and must not overlap.
         """
         if self.ranges is None or other.ranges is None:
             return True
@@ -101,8 +101,9 @@ class _Tokenizer:
         return merged
 
     def token(self) -> _Token:
-        """Parse one token: a character, `.` or `[set]`, and the flag `+` or `*` after it.
-        BuiltinError for a flag without a token before it, or for a `]` without `[`.
+        """Parse one token: a character (also behind a backslash), `.` or `[set]`, and the flag `+`
+        or `*` behind it; return it. BuiltinError for a flag without a token before it, a `]`
+        without `[`, or an invalid set. There must be a character left.
         """
         char, escaped = self.take()
         ranges: tuple[tuple[str, str], ...] | None = ((char, char),)
@@ -301,7 +302,8 @@ class _Meeting:
 
     def plain(self, i: int, j: int) -> bool:
         """Return True if the rest of the first glob from `i` and of the second from `j` have a
-        common match. Checks the deadline and keeps the result in `known`.
+        common match as OPA's library looks for it, the ends of both included. Checks the deadline,
+        whose error passes through, and keeps the result in `known`.
         """
         first, second = self.sides
         begun = (i, j)

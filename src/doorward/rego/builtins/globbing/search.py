@@ -67,7 +67,7 @@ class _Search:
         """What each tree, by its id, answered for a text."""
 
     def step(self, count: int = 1) -> None:
-        """Count steps; LimitError above `MAX_STEPS`."""
+        """Count `count` steps (1 by default) of this search; LimitError above `MAX_STEPS`."""
         self.steps += count
         if self.steps > MAX_STEPS:
             raise LimitError(f"glob takes more than {MAX_STEPS} steps to match")
@@ -468,13 +468,15 @@ class _Builder:
         self._steps = 0
 
     def _step(self, count: int) -> None:
-        """Count steps; LimitError above `MAX_BUILT`."""
+        """Count `count` steps of making this glob's matchers; LimitError above `MAX_BUILT`."""
         self._steps += count
         if self._steps > MAX_BUILT:
             raise LimitError(f"glob takes more than {MAX_BUILT} steps to compile")
 
     def sequence(self, parts: Sequence[Part]) -> Matcher:
-        """Return the matcher of parts in order."""
+        """Return one matcher for parts of a glob in order; for none, one that matches the empty
+        text. LimitError after too many steps.
+        """
         if not parts:
             return _Nothing()
         return self._unite([self._compile(part) for part in parts])
@@ -554,8 +556,10 @@ class _Builder:
         return start, end
 
     def _join(self, matchers: Sequence[Matcher]) -> Matcher:
-        """Return one matcher of several in order: a tree around the last of the longest ones whose
-        length is known.
+        """Return one matcher of several in order, at least one: a special one if they fit it,
+        otherwise a tree whose middle is the last of the longest ones of known length (or the first
+        one, if no length is known), with trees of those before and behind. LimitError after too
+        many steps.
         """
         self._step(len(matchers))
         if len(matchers) == 1:
@@ -582,8 +586,10 @@ class _Builder:
         return matchers
 
     def _longest_run(self, matchers: Sequence[Matcher]) -> tuple[int, int] | None:
-        """Return the start and the end of the neighbors that the library makes one: the most of
-        them, or those with the greater length. None if there are none.
+        """Return the start and the end of the neighbours, two or more, that the library makes one
+        matcher: those of known lengths, or wild cards with the same stops. The run with the most of
+        them wins, or one of known lengths with a greater length. None if there are none. LimitError
+        after too many steps.
         """
         size = len(matchers)
         self._step(size)

@@ -64,8 +64,10 @@ class Conflicts:
         """The fragments that were compared with the fields of the present set."""
 
     def within(self, selections: list[Node]) -> list[Conflict]:
-        """The conflicts in one set of selections, with what it spreads; LimitError after
-        `MAX_STEPS` steps of the validation.
+        """Return the conflicts in one set of selections: pairs of fields with the same name in the
+        response that cannot be merged, among its own fields, with those of the fragments that it
+        spreads, and between these fragments. [] if there is none. LimitError after `MAX_STEPS`
+        steps of the whole validation.
         """
         conflicts: list[Conflict] = []
         if not selections:

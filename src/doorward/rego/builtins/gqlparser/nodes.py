@@ -170,7 +170,10 @@ def from_object(struct: str, value: Any) -> Node:
 
 
 def _fields(struct: str, value: dict[str, Any]) -> Iterable[tuple[str, str, Any]]:
-    """The fields of an object that its struct has, each with its type, in the order of names."""
+    """Yield the fields of `value` that its struct has, each with its type and its value, sorted by
+    the names in `value`; others are left out. As in Go, names may be in another case, except in
+    structs that OPA reads itself (those in `_EXACT`).
+    """
     kinds = STRUCTS[struct]
     if struct in _EXACT:
         known = {**kinds, "Position": "Position"}

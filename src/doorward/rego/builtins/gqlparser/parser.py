@@ -403,9 +403,10 @@ class _Parser:
         return self.type_definition(kind, AfterDescriptionComment=comment, **heading)
 
     def type_definition(self, kind: str, *, extends: bool = False, **fields: Any) -> Node:
-        """Read the definition or extension of a type behind its keyword. An extension of an
-        interface has no interfaces, and the directives of that of an input object may have
-        variables.
+        """Read the definition of a type behind its keyword `kind` (such as `interface`), or with
+        `extends` its extension, and return a node with the `fields` added. As in OPA's library, an
+        extension of an interface has no interfaces, and the directives of that of an input object
+        may have variables. BuiltinError if it is malformed.
         """
         node = new("Definition", self.position, Kind=_KINDS[kind], **fields)
         node["Name"] = self.name()
@@ -454,7 +455,10 @@ class _Parser:
         return self.input_value("FieldDefinition")
 
     def input_value(self, struct: str) -> Node:
-        """Read an argument or the field of an input object."""
+        """Read an argument or the field of an input object, `name: type = default @directives` with
+        a description before it, and return it as a node of `struct`. The default and the directives
+        are constant. BuiltinError if it is malformed.
+        """
         node = self.named_part(struct)
         self.expect(":")
         node["Type"] = self.type()

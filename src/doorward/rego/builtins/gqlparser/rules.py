@@ -152,7 +152,10 @@ class _Walker:
         self.check_unique_directives(directives)
 
     def walk_arguments(self, definition: Node | None, arguments: list[Node]) -> None:
-        """Walk through the values of arguments of a field or directive."""
+        """Walk through the values of the arguments of a field or directive, whose `definition` is
+        None if it is unknown: note on each the type that the declared argument expects and whether
+        that has a default, then ask the rules for it. BuiltinError for an argument without a value.
+        """
         for argument in arguments:
             known = by_name(definition["Arguments"], argument["Name"]) if definition else None
             value = _value_of(argument)

@@ -266,7 +266,10 @@ class _Reader:
             self._check_directives(value["Directives"], "ENUM_VALUE")
 
     def _check_arguments(self, arguments: list[Node], directive: Node | None) -> None:
-        """Check the arguments of a field, or of a directive, which may not use itself."""
+        """Check the declared arguments of a field, or of a directive: each has a valid name, an
+        input type that exists, and valid directives, which for an argument of `directive` must not
+        be itself. BuiltinError for the first violation.
+        """
         for argument in arguments:
             self._check_name(argument.position, argument["Name"])
             self._check_type(argument["Type"])

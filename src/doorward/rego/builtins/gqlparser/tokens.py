@@ -105,8 +105,9 @@ class Lexer:
         self.at = end
 
     def _number(self) -> Token:
-        """Read and return a number. The token is INVALID, and the position unchanged, if a part is
-        missing or a digit follows a leading zero.
+        """Read a number, which must begin here, and return its token, of the kind INT or FLOAT
+        (with a fraction or exponent). If a part is missing or a digit follows a leading zero, the
+        token is INVALID, and the position unchanged.
         """
         start = self.at
         whole = _INT.match(self.text, start)

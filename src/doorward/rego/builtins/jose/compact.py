@@ -174,7 +174,9 @@ def _cached_understood(encoded: str) -> Header:
 
 
 def _critical(value: Value) -> tuple[str, ...]:
-    """The names in `crit`; BuiltinError unless it is a non-empty list of strings."""
+    """Return the names in the header `crit`, which need not be known here; BuiltinError unless it
+    is a list of strings with at least one.
+    """
     if not isinstance(value, list):
         raise BuiltinError("crit: must be a list")
     if not value:

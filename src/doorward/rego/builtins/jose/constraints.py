@@ -54,9 +54,10 @@ class Constraints:
 
 
 def read_constraints(options: Object) -> Constraints:
-    """Read the constraints object as OPA does. BuiltinError for an unknown or invalid constraint,
-    or if there is not exactly one of `cert` and `secret` (an empty `secret` is none); LimitError
-    for a `cert` that is too large.
+    """Read the constraints of `io.jwt.decode_verify` as OPA does: `alg`, `aud`, `cert`, `iss`,
+    `secret` (strings) and `time`. BuiltinError for an unknown or invalid one, for a `cert` without
+    a valid key, or if there is not exactly one of `cert` and `secret` (an empty `secret` does not
+    count); LimitError for a `cert` that is too large.
     """
     values: dict[str, Any] = {}
     for key in sorted_keys(options):

@@ -269,11 +269,11 @@ def _symmetric(key: Mapping[Any, Any]) -> bytes:
 
 
 def _rsa(key: Mapping[Any, Any]) -> Any:
-    """The RSA key of a JWK, private if it has `d`; `USELESS` for a public key that no signature can
-    match. BuiltinError for a missing or invalid field, a modulus or exponent of 0, an exponent that
-    is even or above `MAX_EXPONENT_BITS`, or numbers of a private key that do not fit each other;
-    LimitError above `MAX_RSA_BITS`, or above `MAX_FACTORED_BITS` for a private key without its
-    factors.
+    """Return the RSA key of a JWK, private if it has `d`; `USELESS` for a public key that no
+    signature can match (the exponent is 1, or the numbers are not those of a key). BuiltinError for
+    a missing or invalid field, a modulus or exponent of 0, an exponent that is even or above
+    `MAX_EXPONENT_BITS`, or numbers of a private key that do not fit each other; LimitError above
+    `MAX_RSA_BITS`, or above `MAX_FACTORED_BITS` for a private key without its factors.
     """
     from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
 

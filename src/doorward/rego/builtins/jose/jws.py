@@ -80,8 +80,10 @@ _OUTER: Final = bytes(octet ^ 0x5C for octet in range(256))
 
 
 def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algorithm:
-    """The RSA algorithm with this digest, with PSS padding if `pss`, otherwise PKCS #1 v1.5.
-    `any_salt` accepts a PSS salt of any length when verifying.
+    """Return the RSA algorithm `name` with this digest, with PSS padding if `pss`, otherwise PKCS
+    #1 v1.5: it verifies with public RSA keys (False for other keys and wrong signatures) and signs
+    with private ones (BuiltinError for others). `any_salt` (default False) accepts a PSS salt of
+    any length when verifying, not only that of the digest.
     """
 
     @cache

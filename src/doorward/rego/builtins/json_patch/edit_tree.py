@@ -206,7 +206,9 @@ class _Node:
         return self.fresh[0]
 
     def _render(self) -> Value:
-        """Build the value after the edits, of this node, which has parts, and the nodes below."""
+        """Return the value after the edits of this node, which must have parts, and of the nodes
+        below; the parts themselves are not changed. Members of a set that became equal are one.
+        """
         parts = self.parts.copy()
         if self.has_nodes:
             items = enumerate(parts) if isinstance(parts, list) else self.parts.items()
@@ -274,8 +276,9 @@ class _Node:
         return node
 
     def _refuse(self, step: Value, key: Any) -> NoReturn:
-        """Raise the BuiltinError, in OPA's words, for a step that leads to nothing. `key` is the
-        index or key that `step` stands for.
+        """Raise the BuiltinError, in OPA's words, for a `step` that leads to nothing: this is not a
+        container, the child was deleted before, or there is none. `key` is the index or key that
+        `step` stands for; the message shows the container as it was before the edits.
         """
         if not isinstance(self.original, _CONTAINERS):
             raise BuiltinError(
@@ -317,8 +320,10 @@ class _Node:
         self.parts[key] = value
 
     def delete(self, step: Value) -> None:
-        """Remove the child at `step`; in an object or set its kind is stored in `gone` for later
-        errors. BuiltinError if there is none.
+        """Remove the child at `step`; items of an array behind it move up. In an object or set, the
+        kind of the child is stored in `gone` for later errors. A changed set is first rebuilt if
+        `step` is a container. BuiltinError, in OPA's words, if there is no such child or this is
+        not a container.
         """
         self._settle(step)
         self._unfold()

@@ -98,8 +98,9 @@ def _filter(value: Value, tree: _Tree | None) -> Value:
 
 
 def _remove(value: Value, tree: _Tree) -> Value:
-    """Return `value` without the parts at the paths of the tree; paths that lead to nothing are
-    ignored. For `json.remove`.
+    """Return `value` without the parts at the paths of the tree, in sets by the member itself;
+    paths that lead to nothing are ignored. The value is copied along the paths, never changed. For
+    `json.remove`.
     """
     if isinstance(value, dict):
         return {k: _remove_below(v, tree, k) for k, v in value.items() if not _is_end(tree, k)}

@@ -94,7 +94,9 @@ def _limits(draft: int) -> dict[str, Any]:
 
 
 def _parts(draft: int) -> dict[str, Any]:
-    """The properties whose values are, or have, schemas."""
+    """Return the properties in the schema of a draft (4, 6 or 7) whose values are schemas or
+    contain them.
+    """
     schema = {"$ref": "#"}
     other: dict[str, Any] = (
         {"anyOf": [{"type": "boolean"}, schema], "default": {}} if draft == 4 else schema

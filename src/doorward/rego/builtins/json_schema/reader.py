@@ -296,8 +296,8 @@ def _reference(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _type(part: _Part, keyword: str, value: Any) -> None:
-    """Read `type`, a name or a list of names. BuiltinError for an unknown or repeated name, or
-    another value.
+    """Add the kinds that `type` names, one or a list of them, to those of the part's schema.
+    BuiltinError for an unknown or repeated name, or another value.
     """
     for kind in value if isinstance(value, list) else [value]:
         if not isinstance(kind, str):
@@ -397,7 +397,9 @@ def _additional_items(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _multiple_of(part: _Part, keyword: str, value: Any) -> None:
-    """Read `multipleOf`; BuiltinError unless it is a number above 0."""
+    """Add the rule of `multipleOf` to the part's schema; BuiltinError unless `value` is a number
+    above 0.
+    """
     if not _is_number(value):
         raise _invalid_type("Number", keyword)
     if exact_number(value) <= 0:
@@ -435,8 +437,9 @@ def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _count(part: _Part, keyword: str, value: Any) -> None:
-    """Read a bound on a length, such as `minItems`. BuiltinError if it is not an integer ≥ 0, or is
-    a maximum (other than `maxItems`, as in OPA) below its minimum.
+    """Add the rule of a bound on a length, such as `minItems`, to the part's schema. BuiltinError
+    if `value` is not an integer of at least 0, or is a maximum below the minimum beside it (not
+    checked for `maxItems`, as in OPA).
     """
     size = 0 if _is_number(value) and number_text(value) == "-0" else value
     if type(size) is not int or integer_of(size) is None:

@@ -34,8 +34,8 @@ _SCALARS: Final = ("boolean", "null", "number", "string")
 
 
 def to_declaration(builtin: Builtin) -> dict[str, Any]:
-    """The entry of a built-in in a capabilities file, as JSON; flags that are false are left
-    out.
+    """Return the entry of a built-in in a capabilities file, as JSON: its name, its type, and those
+    of the flags `infix`, `relation`, `nondeterministic` and `deprecated` that it has.
     """
     signature = builtin.signature
     declaration: dict[str, Any] = {"type": "function"}
@@ -63,7 +63,9 @@ _ORDER: Final = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 def _type(type_: Type) -> dict[str, Any]:
-    """A type in the notation of capabilities files; the options of a union in OPA's order."""
+    """Return a type in the notation of capabilities files, as JSON; the options of a union are in
+    OPA's order, and empty parts are left out. The type must not contain a function.
+    """
     match type_:
         case ScalarType(kind):
             return {"type": kind}
@@ -156,7 +158,10 @@ def _read(document: Any, depth: int = 0) -> Type:
 
 
 def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
-    """Parse an object type with its `static` and `dynamic` parts; ValueError if it is invalid."""
+    """Parse an object type with its `static` and `dynamic` parts, both optional, whose types are
+    nested in `depth` others; keys are put in key form. ValueError if it is invalid or nested too
+    deeply.
+    """
     fields = []
     for each in _list(document, "static"):
         if not isinstance(each, dict) or "key" not in each:

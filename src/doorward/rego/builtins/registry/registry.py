@@ -287,7 +287,9 @@ def _check_types(
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:
-    """Raise ValueError unless the body has `count` parameters and, if `variadic`, also `*rest`."""
+    """Raise ValueError unless the function `body` of the built-in `name` has `count` parameters
+    and, exactly if `variadic`, also `*rest`. Keyword parameters count.
+    """
     parameters = inspect.signature(body).parameters.values()
     positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
     rest = len(positional) != len(parameters)

@@ -177,7 +177,10 @@ def parse_certificates(octets: bytes, limit: int) -> list[Certificate]:
 
 
 def parse_certificate(element: Element) -> Certificate:
-    """Return the certificate in a DER sequence; ValueError, with Go's text, if it is malformed."""
+    """Return the certificate in a DER sequence, which is not verified: its version, serial number,
+    names, times, key, signature and extensions. What follows the signature is ignored. ValueError,
+    with Go's text, if it is malformed.
+    """
     outer = Reader(element.content)
     signed = outer.element(der.SEQUENCE, "x509: malformed tbs certificate")
     inner = Reader(signed.content)
@@ -476,8 +479,9 @@ def _check_uri(uri: str) -> None:
 
 
 def _name_constraints(certificate: Certificate, extension: Extension) -> bool:
-    """Store the permitted and excluded names. Return False (not understood) if one of them is of an
-    unknown kind. ValueError if the extension is malformed or empty.
+    """Store the permitted and excluded names of the extension, and whether it is critical, in the
+    certificate. Return False (not understood) if one of them is of an unknown kind. ValueError if
+    the extension is malformed or empty.
     """
     fault = "x509: invalid NameConstraints extension"
     outer = Reader(extension.value)

@@ -99,7 +99,10 @@ class Reader:
         return Reader(self.element(tag, fault).content)
 
     def integer(self, fault: str, tag: int = INTEGER) -> int:
-        """Read and return the next integer, which must be written with as few bytes as possible."""
+        """Read the next element, which must be an integer of the tag `tag`, written with as few
+        bytes as possible, and return it; it may be negative. ValueError with the message `fault`
+        otherwise.
+        """
         content = self.element(tag, fault).content
         padded = len(content) > 1 and content[0] in (0, 0xFF)
         if not content or (padded and (content[0] ^ content[1]) < 0x80):
@@ -226,8 +229,9 @@ def read_all(octets: bytes) -> Iterator[Element]:
 
 
 def _element(octets: bytes, start: int) -> Element:
-    """Parse the element that begins at `start`. ValueError if it is truncated, has a tag of several
-    bytes, or a length that is indefinite or not minimal.
+    """Return the DER element that begins at `start`, with its tag, content and all of its bytes;
+    what follows it is not looked at. ValueError if it is truncated, has a tag of several bytes, or
+    a length that is indefinite, not minimal or of more than four bytes.
     """
     if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
         raise ValueError("truncated tag or length")

@@ -67,9 +67,10 @@ class _Graph:
                 self.remove(level, policy)
 
     def add_level(self, policies: Sequence[Oid], *, allows_any: bool) -> None:
-        """Add a level with those policies of the next certificate that the level above expects, and
-        take out the policies above it from which none follows; `allows_any` if any policy counts in
-        it.
+        """Add a level for the next certificate, which has `policies`: those that the level above
+        expects, or all if that has any policy. If any policy is among them and `allows_any`, all
+        others that the level above expects are added too. Policies above from which none follows
+        are taken out.
         """
         above = self.last
         by_expected: dict[Oid, list[_Node]] = {}
@@ -92,7 +93,10 @@ class _Graph:
         self.prune()
 
     def map(self, mappings: dict[Oid, list[Oid]]) -> None:
-        """Let other policies follow from those of the last level."""
+        """Apply policy mappings: each key of `mappings` that is a policy of the last level is
+        followed in the next certificate by the policies of its list instead of by itself. If the
+        last level has any policy, a key that is missing there is added below that.
+        """
         for issuer, subjects in mappings.items():
             node = self.last.get(issuer)
             if node is None and ANY_POLICY in self.last:
@@ -101,7 +105,10 @@ class _Graph:
                 node.expected = subjects
 
     def is_valid(self) -> bool:
-        """Return True if some policy is valid for the whole chain."""
+        """Return True if some policy is valid for the whole chain: the last level has any policy,
+        or the graph still has a policy that follows from any policy alone. The levels must be
+        pruned.
+        """
         return ANY_POLICY in self.last or any(
             node.policy != ANY_POLICY and {parent.policy for parent in node.parents} == {ANY_POLICY}
             for level in self.levels

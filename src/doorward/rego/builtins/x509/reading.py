@@ -92,10 +92,10 @@ def request_of(text: str) -> Object:
 
 
 def pair_of(cert: str, pem: str) -> Object:
-    """The object of a certificate chain and its private key, as Go's `tls.Certificate`.
+    """Return the object of a certificate chain and its private key, each in PEM or its base64, as
+    Go's `tls.Certificate`; the leaf is its first certificate, and the others are not read.
     BuiltinError if one is missing, if the key or the first certificate is malformed, or if the key
-    is of another certificate or of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`. Other
-    certificates are not read.
+    is of another certificate or of X25519; LimitError above `MAX_TEXT` or `MAX_CERTIFICATES`.
     """
     chain = [each.octets for each in _pair_blocks(cert) if each.label == "CERTIFICATE"]
     if not chain:

@@ -187,9 +187,10 @@ class Builder:
         self._enter(self.opened.body)
 
     def _join(self, condition: ast.expr) -> bool:
-        """Add `condition` to the test that was just opened, without a test for UNDEFINED that it
-        implies, and return True. Return False if nothing is open, code follows the test, it has
-        `MAX_TESTS` conditions, or failures of another row are recorded.
+        """Add `condition` to the test that was opened last, so that both must hold, in place of its
+        last part if that is a test for UNDEFINED that the condition implies; return True. Return
+        False, with nothing changed, if no test is open, code follows it, it has `MAX_TESTS`
+        conditions, or failures are recorded and it is of another row.
         """
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
@@ -275,8 +276,9 @@ class Builder:
     # Inner functions
 
     def ensure_depth(self) -> None:
-        """Continue in an inner function if blocks are nested as deep as Python allows; otherwise do
-        nothing.
+        """If blocks or loops are nested as deep as Python allows, continue in an inner function: it
+        is called here, and if it returns a value, that is returned. What is written next goes into
+        it, and a failing test in it returns MISSING. Otherwise do nothing.
         """
         if self.loops < MAX_LOOPS and self.depth < MAX_DEPTH:
             return

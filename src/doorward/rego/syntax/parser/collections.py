@@ -28,10 +28,10 @@ class Collections:
         self.bodies = bodies
 
     def parse_array(self) -> Term | None:
-        """array = "[" [ "," ] terms "]"
-          array-comprehension = "[" term "|" body "]"
+        """array = "[" [ "," ] terms "]" array-comprehension = "[" term "|" body "]"
 
-        Leaves the cursor at the `]`. None after recording an error.
+        The cursor must be at the `[`, and is left at the `]`. What cannot be read as a
+        comprehension is read as an array with a union in it. None after recording an error.
         """
         cursor, terms = self.cursor, self.terms
         start = cursor.token.start

@@ -67,7 +67,8 @@ def parse_every(
 ) -> Expr | None:
     """every = "every" [ var "," ] var "in" relation "{" body "}"
 
-    `start` is the offset of the expression. None after recording an error.
+    The cursor must be at the keyword, and is left behind the `}`. `start` is the offset of the
+    expression. None after recording an error.
     """
     cursor.scan()
     term = terms.parse_infix()
