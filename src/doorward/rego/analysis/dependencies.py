@@ -147,9 +147,10 @@ class _Finder:
 
     def _read(self, rule: Rule) -> Uses:
         """Return the uses of a rule and its `else` branches: the built-ins it calls, the nodes of
-        the rules it may read, whether its answer can differ between decisions with the same data
-        (it reads `input`, or calls a built-in that is not pure), and whether it has an object
-        comprehension or `with`, which may raise. Rules with equal uses share one object.
+        the rules it may read, whether its answer can differ between decisions with the same data or
+        each evaluation must compute it (it reads `input`, or calls a built-in that is not pure or
+        that prints or traces), and whether it has an object comprehension or `with`, which may
+        raise. Rules with equal uses share one object.
         """
         builtins: set[str] = set()
         nodes: dict[int, RuleNode] = {}

@@ -54,9 +54,9 @@ def check_types(
 ) -> tuple[Globals, list[Diagnostic]]:
     """Infer the types of all rules, each after those that it reads, and return the tree of their
     types with the type errors in that order. Without annotations, rules with the same number in
-    `shapes` are inferred once, unless that found errors. `schemas` are types of `input` and of what
-    METADATA names; an invalid schema of the input is the only error reported then. `called` are the
-    functions that some rule calls.
+    `shapes` are inferred once, unless that found errors. `schemas` are JSON schemas of `input` and
+    of what METADATA names; an invalid one of the input is the only error reported then. `called`
+    are the built-ins that are called somewhere.
     """
     shapes = shapes or Shapes()
     known = Globals(callees.registry, called, readers=Readers(root, graph).of)

@@ -564,8 +564,8 @@ def _big(number: int, verb: str, spec: _Spec) -> str:
 
 def _float(number: float, verb: str, spec: _Spec) -> str | None:
     """Format a float by a verb with the flags, width and precision of `spec`, as Go does (`v` as
-    `g`); None for a verb that floats do not have. Zeros are put between the sign and the digits, up
-    to the width, only if a sign is written.
+    `g`); None for a verb that floats do not have. With the flag `0`, zeros fill the width, between
+    the sign and the digits.
     """
     if verb == "v":
         verb = "g"
