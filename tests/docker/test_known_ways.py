@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.docker.private_daemon import PrivateDaemon
+from examples.docker.private_daemon import Answer, PrivateDaemon
 from tests.docker.guarded import guard, write_policies
 from tests.docker.swarm_tasks import wait_for_task
 from tests.ports import free_port
@@ -114,6 +114,51 @@ def test_template_makes_another_option_of_a_volume(
         refused = guarded.json("POST", "/services/create", {**service, "Name": "other"})
         assert refused.status == 403
         assert guarded.raw("DELETE", "/services/template").status == 200
+
+
+def test_rollback_brings_back_what_an_administrator_wrote(
+    swarm: PrivateDaemon, name: str, folders: Path
+) -> None:
+    """The daemon takes no word of the body, but the specification before the last update."""
+
+    def spec(**more: Any) -> dict[str, Any]:
+        container = {"Image": "img:1", "Command": SLEEP, **more}
+        task = {"ContainerSpec": container, "RestartPolicy": {"Condition": "none"}}
+        return {"Name": "rolled", "TaskTemplate": task}
+
+    def inspect_service() -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(swarm.raw("GET", "/services/rolled").body)
+        return document
+
+    def update(daemon: PrivateDaemon, rest: str = "", ahead: int = 0, **more: Any) -> Answer:
+        while True:
+            version = inspect_service()["Version"]["Index"] + ahead
+            target = f"/services/rolled/update?version={version}{rest}"
+            answer = daemon.json("POST", target, spec(**more))
+            # The manager notes how an update goes, in a version of its own.
+            if "out of sequence" not in answer.message and (ahead or not is_late(answer)):
+                return answer
+
+    def is_late(answer: Answer) -> bool:
+        return "query.rollback must be left out" in answer.message
+
+    mount = {"Type": "bind", "Source": str(folders / "hidden"), "Target": "/v"}
+    rollback = "&rollback=previous"
+    assert swarm.json("POST", "/services/create", spec(Mounts=[mount])).status == 201
+    assert update(swarm).status == 200
+    assert update(swarm, rollback).status == 200
+    assert inspect_service()["Spec"]["TaskTemplate"]["ContainerSpec"]["Mounts"] == [mount]
+    assert update(swarm).status == 200
+    with enforced(swarm, name, folders) as guarded:
+        assert "may not be mounted" in update(guarded, rollback).message
+        # Of another version, the previous specification is not known.
+        assert is_late(update(guarded, rollback, ahead=1000))
+        assert "Mounts" not in inspect_service()["Spec"]["TaskTemplate"]["ContainerSpec"]
+        assert update(guarded, Env=["A=b"]).status == 200
+        assert update(guarded, rollback, Mounts=[mount]).status == 200
+        assert "Mounts" not in inspect_service()["Spec"]["TaskTemplate"]["ContainerSpec"]
+        assert "Env" not in inspect_service()["Spec"]["TaskTemplate"]["ContainerSpec"]
+    assert swarm.raw("DELETE", "/services/rolled").status == 200
 
 
 def test_escaped_comma_leads_out_of_the_folder(

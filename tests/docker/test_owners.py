@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,11 @@ from typing import Any
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.guarded import guard, write_policies
+from tests.waiting import PATIENCE
 
 from doorward.docker.request.call import AuthzRequest
-from doorward.docker.request.input import to_input
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path, to_input
 from doorward.docker.request.owners import LABEL, named_objects
 from doorward.docker.service import OwnersError, Service, ServiceOptions
 
@@ -70,6 +75,24 @@ OBJECTS: list[tuple[str, str, Any, list[tuple[str, str]]]] = [
         "/networks/bridge/connect",
         {"Container": "c", "EndpointConfig": {"Links": ["/l:x"]}},
         [("container", "c"), ("container", "l")],
+    ),
+    (
+        "POST",
+        "/networks/n/connect",
+        {"Container": "c", "EndpointConfig": {"NetworkID": "other"}},
+        [("container", "c"), ("network", "n"), ("network", "other")],
+    ),
+    (
+        "POST",
+        "/containers/create",
+        {
+            "HostConfig": {"NetworkMode": "n"},
+            # Of its own three networks, the daemon reads no identifier.
+            "NetworkingConfig": {
+                "EndpointsConfig": {"n": {"NetworkID": "other"}, "bridge": {"NetworkID": "third"}}
+            },
+        },
+        [("network", "n"), ("network", "other")],
     ),
     ("POST", "/build?t=i", None, [("image", "i")]),
     ("GET", "/containers/json", None, []),
@@ -129,6 +152,72 @@ def test_labels_that_a_request_gives() -> None:
     uri = f'/build?labels={{"{LABEL}":"alice"}}'
     assert view("POST", uri)["owner"]["labels"] == ["alice"]
     assert view("POST", "/build?labels=[")["owner"]["labels"] == []
+
+
+SEEN = {"Labels": {LABEL: "alice"}}
+OTHERS = {
+    "/containers/json?all=1": [{"Id": "c4"}],
+    "/networks": [{"Id": "c4"}, {"Id": "web0"}],
+    "/images/json?all=1": [{"Id": "sha256:c4"}],
+    "/services": [{"ID": "c4"}],
+    "/secrets": [{"ID": "c4"}],
+    "/configs": [{"ID": "c4"}],
+}
+"""What the daemon has besides the one that it finds by name."""
+
+
+class Daemon(socketserver.ThreadingUnixStreamServer):
+    """Finds everything by its name, as one of Alice's."""
+
+    daemon_threads = True
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        answer: Any = OTHERS.get(self.path.partition("?filters")[0])
+        if answer is None:
+            answer = {"Id": "f" * 64, "ID": "f" * 25, "Config": SEEN, "Spec": SEEN, **SEEN}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize(
+    ("target", "known"),
+    [
+        *[(f"/{kind}/{name}", name != "c4")
+          for kind in ("networks", "secrets", "services", "configs")
+          for name in ("c4", "c40", "fff", "my-own")],
+        ("/networks/web", False),
+        ("/networks/web1", True),
+        *[(f"/containers/{name}/json", name != "c4") for name in ("c4", "c40", "fff", "my-own")],
+        *[(f"/images/{name}/json", name != "c4") for name in ("c4", "c40", "fff", "my/c4", "c4:1")],
+    ],
+)  # fmt: skip
+def test_name_that_is_the_beginning_of_another_identifier(
+    tmp_path: Path, target: str, known: bool
+) -> None:
+    """Once the name is free, the daemon takes it for the other one, which may be anybody's."""
+    server = Daemon(str(tmp_path / "s"), _Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        facts = ContainerFacts(str(tmp_path / "s"), resolve_path, deadline=PATIENCE, owners=True)
+        input_doc = view("GET", f"/v1.41{target}")
+        facts.join(input_doc)
+    finally:
+        server.shutdown()
+        server.server_close()
+    [object_view] = input_doc["owner"]["objects"]
+    assert object_view["known"] is known
+    assert object_view["owner"] == ("alice" if known else "")
 
 
 @pytest.fixture(scope="module")

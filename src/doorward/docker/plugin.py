@@ -36,9 +36,11 @@ from doorward.docker.request.input import (
     InputOptions,
     begin_input,
     finish_input,
+    is_rollback,
     refuse_to_wait,
     refused_input,
     resolve_path,
+    roll_back,
 )
 from doorward.docker.request.known import KnownCalls
 from doorward.docker.request.mounts import Resolve
@@ -347,7 +349,9 @@ class Plugin:
         if call.draft is None and call.prepare is not None:
             draft = call.prepare(draft)
         call.draft = draft
-        input_doc = finish_input(draft, resolve)
+        # What is forwarded stays the caller's; the daemon does not use its body.
+        judged = self._roll_back(draft, may_wait=may_wait) if is_rollback(draft) else draft
+        input_doc = finish_input(judged, resolve)
         if call.phase == "response":
             input_doc["phase"] = "response"
             input_doc["status"] = request.status
@@ -355,6 +359,15 @@ class Plugin:
         elif call.key is not None and not may_wait and not input_doc["mounts"]:
             self._known.add(call.key, input_doc)
         return input_doc
+
+    def _roll_back(self, draft: Draft, *, may_wait: bool) -> Draft:
+        """Return the draft of a service's rollback with the specification that it brings back;
+        WaitError if the daemon has to be asked and `may_wait` is False.
+        """
+        if self._facts is None:
+            return roll_back(draft, None)
+        version = draft.target.query.get("version", [""])[0]
+        return roll_back(draft, self._facts.previous_spec(draft.name, version, may_wait=may_wait))
 
     def _is_ping(self, request: AuthzRequest) -> bool:
         """Return True for Docker's ping, a GET or HEAD. The nonce of an installer's probe in it is

@@ -96,6 +96,8 @@ class Machine:
             (1, "rename", self._rename),
             (1, "update", self._update),
             (1, "connect", self._connect),
+            (1, "take over", self._take_over),
+            (1, "rollback", self._rollback if self.world.swarm else self._create),
             (1, "remove", self._remove),
             (2, "meddle", self._meddle),
         ]
@@ -262,7 +264,7 @@ class Machine:
         }
         if grammars.often(0.1):
             other = grammars.mode(self.networks, self.containers)
-            body["NetworkingConfig"] = {"EndpointsConfig": {other: {}}}
+            body["NetworkingConfig"] = {"EndpointsConfig": {other: self._endpoint()}}
         answer = self._send("POST", f"/containers/create?name={name}", body)
         if answer is not None and answer.status == 201:
             self.containers.append(name)
@@ -351,7 +353,7 @@ class Machine:
             elif self.grammars.often(0.7):
                 self._create_in(name)
 
-    def _create_in(self, network: str) -> None:
+    def _create_in(self, network: str, *, starts: bool = True) -> None:
         """A container in a network, which is started."""
         name = f"c-{self.written.total()}"
         body = {
@@ -360,10 +362,13 @@ class Machine:
             "HostConfig": {"NetworkMode": network},
             "Labels": {LABEL: self.user},
         }
+        if self.grammars.often(0.3):
+            body["NetworkingConfig"] = {"EndpointsConfig": {network: self._endpoint()}}
         answer = self._send("POST", f"/containers/create?name={name}", body)
         if answer is not None and answer.status == 201:
             self.containers.append(name)
-            self._start()
+            if starts:
+                self._start()
 
     def _registry(self) -> None:
         reference = self.grammars.reference()
@@ -449,9 +454,60 @@ class Machine:
         if self.containers and self.networks:
             network = self._other("network", self.random.choice(self.networks))
             name = self._other("container", self.random.choice(self.containers))
-            body = {"Container": name}
+            body: dict[str, Any] = {"Container": name, "EndpointConfig": self._endpoint()}
             if self._send("POST", f"/networks/{network}/connect", body) is not None:
                 self._look_at_network(self.world.pid(name))
+
+    def _endpoint(self) -> dict[str, str]:
+        """An endpoint, which may name a network besides the one it is for."""
+        if self.grammars.often(0.5):
+            return {}
+        return {"NetworkID": self.random.choice(["t-network", *self.networks])}
+
+    def _take_over(self) -> None:
+        """A network is removed, and the third user makes one of its name. Then containers start."""
+        if not self.networks:
+            name = f"n-{self.written.total()}"
+            body = {"Name": name, "Labels": {LABEL: self.user}}
+            if self._send("POST", "/networks/create", body) is None:
+                return
+            self.networks.append(name)
+        name = self.networks.pop()
+        self._create_in(name, starts=False)
+        answer = self._send("DELETE", f"/networks/{name}")
+        if answer is not None and answer.status == 204:
+            self.sequence.append(f"(the third user makes a network {name})")
+            self.world.make_theirs(name)
+        for container in self.containers:
+            self._send("POST", f"/containers/{container}/start")
+
+    def _rollback(self) -> None:
+        """A service that an administrator wrote, which its owner changes and rolls back."""
+        name = f"s-{self.written.total()}"
+        labels = {LABEL: self.user}
+        container = {"Image": "img:1", "Command": ["sleep", "86400"], "Labels": labels}
+        mount = {"Type": "bind", "Source": str(self.world.hidden), "Target": "/v"}
+        documents = [
+            {
+                "Name": name,
+                "Labels": labels,
+                "TaskTemplate": {
+                    "ContainerSpec": {**container, "Mounts": mounts},
+                    "RestartPolicy": {"Condition": "none"},
+                },
+            }
+            for mounts in ([mount], [])
+        ]
+        self.daemon.json("POST", "/services/create", documents[0])
+        self.sequence.append(f"(an administrator makes a service {name})")
+        for rest in ("", "&rollback=previous"):
+            service = json.loads(self.daemon.raw("GET", f"/services/{name}").body)
+            target = f"/services/{name}/update?version={service['Version']['Index']}{rest}"
+            self._send("POST", target, documents[1])
+        service = json.loads(self.daemon.raw("GET", f"/services/{name}").body)
+        updated = "PreviousSpec" in service
+        if updated and service["Spec"]["TaskTemplate"]["ContainerSpec"].get("Mounts"):
+            self._report("file of the host")
 
     def _meddle(self) -> None:
         """Any call about one thing, which is another user's or the caller's own."""

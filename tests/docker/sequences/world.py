@@ -101,6 +101,8 @@ class World:
     folders: list[Path] = field(default_factory=list)
     process: subprocess.Popen[str] | None = None
     lan: bool = False
+    taken: list[str] = field(default_factory=list)
+    """Networks of the other user that a sequence made."""
 
     def start(self) -> None:
         self.folder = self.daemon.folder / "sequences"
@@ -148,7 +150,8 @@ class World:
     def _state(self) -> tuple[object, ...]:
         """What changes when somebody acts on another user's things."""
         states = []
-        for target in ("containers/t-container/json", "volumes/t-volume", "networks/t-network"):
+        networks = [f"networks/{name}" for name in ("t-network", *self.taken)]
+        for target in ("containers/t-container/json", "volumes/t-volume", *networks):
             document = json.loads(self.daemon.raw("GET", f"/{target}").body)
             state = document.get("State") or {}
             states.append(
@@ -163,6 +166,13 @@ class World:
                 )
             )
         return tuple(states)
+
+    def make_theirs(self, network: str) -> None:
+        """A further network of another user."""
+        body = {"Name": network, "Driver": "bridge", "Labels": {LABEL: _OTHER}, "Internal": True}
+        self.daemon.json("POST", "/networks/create", body)
+        self.taken.append(network)
+        self.theirs = self._state()
 
     def has_changed_theirs(self) -> bool:
         """Whether somebody stopped, removed, entered or joined what is another user's."""
@@ -301,6 +311,9 @@ class World:
         for each in json.loads(daemon.raw("GET", "/networks").body) or ():
             if each["Name"].startswith("n-"):
                 daemon.raw("DELETE", f"/networks/{each['Id']}")
+        if self.taken:
+            self.taken.clear()
+            self.theirs = self._state()
 
     def close(self) -> None:
         if self.process is not None:

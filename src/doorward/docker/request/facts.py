@@ -28,8 +28,8 @@ from doorward.docker.request.model.objects import OBJECTS
 from doorward.docker.request.model.readers import Notes
 from doorward.docker.request.model.table import VIEWS, read_type
 from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
-from doorward.docker.request.networks import create_ports
-from doorward.docker.request.owners import LABEL, named_objects
+from doorward.docker.request.networks import BUILT_IN, create_ports, network_reference
+from doorward.docker.request.owners import LABEL, Named, named_objects
 from doorward.docker.request.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
 from doorward.rego import from_json
@@ -60,6 +60,8 @@ that someone else created gets its output.
 """
 
 NO_CONTAINER: Final[dict[str, Any]] = {"asked": False, "known": False, "missing": False}
+_ATTACHING: Final = frozenset({"container.restart", "container.start"})
+"""Actions at which the daemon looks for the networks that a container has joined."""
 _CREATING: Final = frozenset({"container.create", "service.create", "service.update"})
 _MAX_QUESTIONS: Final = 32
 """Volumes and networks asked about for one request; further ones count as unknown."""
@@ -118,6 +120,8 @@ class ContainerFacts:
         questions = self._questions(may_wait=may_wait)
         if self._owners:
             named = named_objects(view)
+            if action in _ATTACHING:
+                named += _late_references(view["target"], questions)
             objects = [_object_view(kind, name, questions) for kind, name in named[:_MAX_QUESTIONS]]
             is_all = len(named) <= _MAX_QUESTIONS
             view["owner"] = {**view["owner"], "asked": is_all, "objects": objects}
@@ -152,6 +156,17 @@ class ContainerFacts:
         """Return the container `name` as a policy sees it; it may be missing or unknown."""
         return self._container(name, self._questions())
 
+    def previous_spec(self, name: str, version: str, *, may_wait: bool = True) -> Any:
+        """Return the specification that the service `name` had before that of `version`, as the
+        daemon describes it; None if it has another version now, or is not described.
+
+        Raise WaitError if `may_wait` is False.
+        """
+        answer = self._questions(may_wait=may_wait).ask("services", name)
+        if type(answer) is not dict or str((answer.get("Version") or {}).get("Index")) != version:
+            return None
+        return answer.get("PreviousSpec")
+
     def _questions(self, *, may_wait: bool = True) -> _Questions:
         deadline = time.monotonic() + self._deadline if may_wait else None
         return _Questions(self._socket, self._nonce, deadline, self._translate)
@@ -175,7 +190,7 @@ class ContainerFacts:
         answer = questions.ask("containers", name, "/json")
         if answer is None or answer is _MISSING:
             return {**view, "missing": answer is _MISSING}
-        if _is_shadow(name, answer, questions):
+        if _is_shadow("container", name, answer, questions):
             return view
         try:
             view |= _view(answer, self._resolve)
@@ -209,7 +224,7 @@ class ContainerFacts:
         if answer is _MISSING:
             return []
         mounts = answer.get("Mounts") if answer is not None else None
-        if mounts is None or _is_shadow(name, answer, questions):
+        if mounts is None or _is_shadow("container", name, answer, questions):
             return [unknown_volume(name)]
         return [_mount(each, self._resolve) for each in mounts]
 
@@ -293,7 +308,7 @@ def _object_view(kind: str, name: str, questions: _Questions) -> dict[str, Any]:
     answer = questions.ask(f"{kind}s", name, rest)
     if type(answer) is not dict:
         return {**view, "missing": answer is _MISSING}
-    if kind == "container" and _is_shadow(name, answer, questions):
+    if kind in _LISTS and _is_shadow(kind, name, answer, questions):
         return view
     parent = answer if kind in ("volume", "network") else answer.get(_LABELLED.get(kind, "Spec"))
     labels = (parent or {}).get("Labels") or {}
@@ -304,18 +319,62 @@ _LABELLED: Final = {"container": "Config", "image": "Config"}
 """The member with an object's labels in the daemon's description, by kind."""
 
 
-def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:
-    """Return True if `name`, by which the daemon found a container (`answer`), may also be the
-    beginning of another container's identifier.
+def _late_references(name: str, questions: _Questions) -> list[Named]:
+    """Return the networks and linked containers that the daemon looks for by name when it starts
+    the container `name`: since they were judged, somebody else may have got that name.
 
-    The daemon looks for names first: once this container is renamed or removed, `name` would lead
-    to the other one. True also if the daemon does not list its containers.
+    A network of which the container has the whole identifier is left out: it is the same one.
     """
-    identifier = answer.get("Id")
-    if not _HEXADECIMAL.fullmatch(name) or str(identifier).startswith(name):
+    answer = questions.ask("containers", name, "/json")
+    if type(answer) is not dict:
+        return []
+    networks = (answer.get("NetworkSettings") or {}).get("Networks") or {}
+    named: list[Named] = []
+    for key, endpoint in networks.items():
+        reference = network_reference(key, endpoint or {})
+        if reference in BUILT_IN:
+            continue
+        network = questions.ask("networks", reference)
+        if type(network) is not dict or network.get("Id") != reference:
+            named.append(("network", reference))
+    for link in (answer.get("HostConfig") or {}).get("Links") or ():
+        named.append(("container", str(link).partition(":")[0].removeprefix("/")))
+    return named
+
+
+def _is_shadow(kind: str, name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:
+    """Return True if `name`, by which the daemon found an object of a kind (`answer`), may also be
+    the beginning of another one's identifier.
+
+    The daemon looks for names first: once this object is renamed or removed, `name` would lead to
+    the other one. True also if the daemon does not list its objects.
+    """
+    pattern, target, member = _LISTS[kind]
+    name = name.removeprefix(_DIGEST)
+    if not pattern.fullmatch(name) or _identifier(answer, member).startswith(name):
         return False
-    others = questions.ask_list("/containers/json?all=1")
-    return others is None or any(str(each.get("Id")).startswith(name) for each in others)
+    others = questions.ask_list(target.format(name))
+    return others is None or any(_identifier(each, member).startswith(name) for each in others)
+
+
+def _identifier(document: Mapping[str, Any], member: str) -> str:
+    """Return the identifier in the daemon's description of an object, without `sha256:`."""
+    return str(document.get(member)).removeprefix(_DIGEST)
+
+
+_DIGEST: Final = "sha256:"
+_OF_SWARM: Final = re.compile(r"[0-9a-z]{1,63}")
+_WITH_PREFIX: Final = "?filters=%7B%22id%22%3A%7B%22{0}%22%3Atrue%7D%7D"
+_LISTS: Final[Mapping[str, tuple[re.Pattern[str], str, str]]] = {
+    "config": (_OF_SWARM, f"/configs{_WITH_PREFIX}", "ID"),
+    "container": (_HEXADECIMAL, "/containers/json?all=1", "Id"),
+    "image": (_HEXADECIMAL, "/images/json?all=1", "Id"),
+    "network": (_OF_SWARM, "/networks", "Id"),
+    "secret": (_OF_SWARM, f"/secrets{_WITH_PREFIX}", "ID"),
+    "service": (_OF_SWARM, f"/services{_WITH_PREFIX}", "ID"),
+}
+"""Kinds of objects that the daemon also finds by the beginning of an identifier: the form of such a
+beginning, the list of all that may have it, and the member with their identifiers."""
 
 
 def _data_root(questions: _Questions) -> str:
@@ -343,20 +402,27 @@ class _Questions:
         self._socket = socket
         self._nonce = nonce
         self._deadline = deadline
+        self._answers: dict[str, Any] = {}
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
         """Return the daemon's JSON object at `/KIND/NAME` followed by `rest`, or at `/KIND` if
         `name` is ""; _MISSING if there is no such object, None without a usable answer. WaitError
         if the caller must not wait.
         """
-        answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
+        target = f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
+        # Once: two rules of one decision must not be told different things.
+        if target not in self._answers:
+            self._answers[target] = self._answer(target)
+        answer = self._answers[target]
         return answer if type(answer) is dict or answer is _MISSING else None
 
     def ask_list(self, target: str) -> list[Any] | None:
         """Return the daemon's JSON list at `target`; None without a usable answer. WaitError if the
         caller must not wait.
         """
-        answer = self._answer(target)
+        if target not in self._answers:
+            self._answers[target] = self._answer(target)
+        answer = self._answers[target]
         return answer if type(answer) is list else None
 
     def _answer(self, target: str) -> Any:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+import orjson
+
 from doorward.base.records import record
 from doorward.docker.request import (
     builds,
@@ -30,6 +32,7 @@ from doorward.docker.request.call import AuthzRequest, Caller, Target, parse_tar
 from doorward.docker.request.errors import (
     AmbiguousRequestError,
     InvisibleBodyError,
+    MalformedRequestError,
     OldVersionError,
     RequestError,
     WaitError,
@@ -54,10 +57,12 @@ __all__ = [
     "InputOptions",
     "begin_input",
     "finish_input",
+    "is_rollback",
     "refuse_to_wait",
     "refused_input",
     "resolve_path",
     "resolver",
+    "roll_back",
     "to_input",
 ]
 
@@ -192,6 +197,38 @@ def begin_input(request: AuthzRequest, options: InputOptions | None = None) -> D
     if request.body is not None:
         body = read_body(request.body, model.body, notes, model.templates)
     return Draft(request, options, target, route, name, notes, body, visible, trusted)
+
+
+def is_rollback(draft: Draft) -> bool:
+    """Return True if a request rolls a service back: the daemon then takes its previous
+    specification, and nothing of the body.
+    """
+    return draft.route.action == "service.update" and bool(
+        draft.target.query.get("rollback", [""])[0]
+    )
+
+
+def roll_back(draft: Draft, previous: Any) -> Draft:
+    """Return the draft of a service's rollback with its `previous` specification as the body.
+
+    A specification that is not known (None), or not of the types of the model, is noted as a fault.
+    """
+    notes = Notes([*draft.notes.unknown], [*draft.notes.faults], {*draft.notes.views})
+    body: Any = {}
+    try:
+        if previous is None:
+            raise MalformedRequestError("the previous specification is not known")
+        body = read_body(orjson.dumps(previous), draft.route.model.body, notes)
+    except RequestError:
+        # To administrators alone: the daemon wrote it, and they may use what has no type.
+        notes.faults.append(("query.rollback", _NO_ROLLBACK))
+    return draft._replace(body=body, notes=notes)
+
+
+_NO_ROLLBACK: Final = (
+    "left out by all but administrators where the daemon does not describe the previous"
+    " specification of this version of the service"
+)
 
 
 def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:

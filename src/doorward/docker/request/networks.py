@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 __all__ = [
+    "BUILT_IN",
     "NO_NETWORK",
     "NO_PORTS",
     "create_network",
     "create_ports",
+    "network_reference",
     "new_network",
     "service_network",
     "service_ports",
@@ -37,6 +39,8 @@ NO_NETWORK: Final[dict[str, Any]] = {
     "unresolved": False,
 }
 NO_PORTS: Final[dict[str, Any]] = {"published": [], "all": False, "exposed": []}
+BUILT_IN: Final = frozenset(("", "default", "bridge", "host", "none"))
+"""Networks that every daemon has, by their names: they are nobody's and everybody's."""
 _PUBLISHING: Final = frozenset({"PortBindings", "PublishAllPorts"})
 """Fields of a HostConfig that open ports of the host."""
 
@@ -57,7 +61,7 @@ def create_network(
     addresses: list[str] = []
     links = list(host.get("Links") or ())
     for name, endpoint in endpoints.items():
-        names.add(name)
+        names |= {name, network_reference(name, endpoint or {})}
         addresses += _addresses(endpoint or {})
         links += (endpoint or {}).get("Links") or ()
     macs = [config.get("MacAddress"), *[(e or {}).get("MacAddress") for e in endpoints.values()]]
@@ -74,6 +78,14 @@ def create_network(
         "disabled": bool(config.get("NetworkDisabled")) or mode == "none",
         "unresolved": bool(container),
     }
+
+
+def network_reference(name: str, endpoint: Mapping[str, Any]) -> str:
+    """Return the name or identifier by which the daemon looks for the network of an endpoint when a
+    container starts: `NetworkID` if there is one, else the name that the endpoint has in
+    `EndpointsConfig`. Docker's own networks are known by name alone.
+    """
+    return name if name in BUILT_IN else endpoint.get("NetworkID") or name
 
 
 def _without_endpoints(

@@ -8,10 +8,11 @@ alone; `facts` asks the daemon for the labels of the objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from doorward.docker.request.errors import RequestError
+from doorward.docker.request.networks import BUILT_IN
 from doorward.docker.request.schema import parse_json
 
 __all__ = ["LABEL", "NO_OWNER", "Named", "label_values", "named_objects"]
@@ -20,8 +21,6 @@ LABEL: Final = "doorward.owner"
 NO_OWNER: Final[dict[str, Any]] = {"asked": False, "labels": [], "objects": []}
 Named: TypeAlias = tuple[str, str]
 """Kind and name of an object."""
-_BUILT_IN: Final = frozenset(("", "default", "bridge", "host", "none"))
-"""Networks that are nobody's and everybody's."""
 
 
 def label_values(action: str, body: Any, query: Mapping[str, list[str]]) -> list[str]:
@@ -79,9 +78,7 @@ def _objects_of_creation(view: Mapping[str, Any]) -> Iterator[Named]:
     if view["action"] == "service.update":
         yield "service", view["target"]
     network = view["network"]
-    for name in network["names"]:
-        if name not in _BUILT_IN:
-            yield "network", name
+    yield from _networks(network["names"])
     for name in (network["container"], *view["security"]["joined_containers"]):
         yield "container", name
     for link in network["links"]:
@@ -108,9 +105,15 @@ def _objects_of_connection(view: Mapping[str, Any]) -> Iterator[Named]:
     yield "container", body.get("Container") or ""
     for link in (body.get("EndpointConfig") or {}).get("Links") or ():
         yield "container", link.partition(":")[0].removeprefix("/")
-    target = view["target"]
-    if target not in _BUILT_IN:
-        yield "network", target
+    # An endpoint may name another network than the path.
+    yield from _networks([view["target"], *view["network"]["names"]])
+
+
+def _networks(names: Iterable[str]) -> Iterator[Named]:
+    """Yield the networks of these names; those that every daemon has are left out."""
+    for name in names:
+        if name not in BUILT_IN:
+            yield "network", name
 
 
 def _image(view: Mapping[str, Any]) -> Iterator[Named]:
