@@ -76,7 +76,18 @@ LISTS: list[tuple[str, Any, Any]] = [
     ("image.list", [{"Labels": MINE}, {"Labels": THEIRS}, {}], [{"Labels": MINE}, {}]),
     ("service.list", [{"Spec": {"Labels": MINE}}, {"Spec": {}}], [{"Spec": {"Labels": MINE}}]),
     ("secret.list", [{"Spec": {"Labels": THEIRS}}], []),
-    ("network.list", [{"Name": "bridge"}, {"Name": "x", "Labels": THEIRS}], [{"Name": "bridge"}]),
+    (
+        "network.list",
+        [
+            {"Name": "bridge", "Id": "1", "Containers": {"c": {"Name": "db"}}, "Newer": 7},
+            {"Name": "x", "Labels": THEIRS},
+            {"Name": "host", "Labels": MINE, "Containers": {"c": {}}},
+        ],
+        [
+            {"Name": "bridge", "Id": "1", "Containers": {}},
+            {"Name": "host", "Labels": MINE, "Containers": {"c": {}}},
+        ],
+    ),
     (
         "volume.list",
         {"Volumes": [{"Labels": MINE}, {"Labels": {}}], "Warnings": None},
@@ -104,6 +115,14 @@ def test_daemon_filters_what_it_lists_by_the_label(filters: str) -> None:
     assert narrowed["label"][f"{LABEL}=a"] is True
     assert narrowed["label"].get("x", True) is True
     assert narrow("system.events", target, View(True, "")) is target
+
+
+def test_all_filters_of_a_request_have_one_form() -> None:
+    """Old clients and the Python client send arrays; the daemon takes no mixture."""
+    target = parse_target('/containers/json?filters={"name":["a","b"],"status":[]}')
+    narrowed = json.loads(narrow("container.list", target, View(True, "x")).query["filters"][0])
+    label = {f"{LABEL}=x": True}
+    assert narrowed == {"name": {"a": True, "b": True}, "status": {}, "label": label}
 
 
 def test_filter_that_cannot_be_read_is_refused() -> None:

@@ -67,3 +67,23 @@ def test_network_of_another_user_is_not_joined(daemon: PrivateDaemon, tmp_path: 
                 daemon.raw("DELETE", f"/containers/{name}?force=1")
             for name in ("own", "taken"):
                 daemon.raw("DELETE", f"/networks/{name}")
+
+
+def test_containers_of_others_are_not_listed_with_a_network(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    users = {"alice": "developer", "bob": "developer"}
+    with proxied(daemon, tmp_path, "admin", consumers=users, owners=True) as behind:
+        alice, bob = behind.at("alice"), behind.at("bob")
+        host = {"NetworkMode": "none"}
+        body = {"Image": "img:1", "Cmd": ["sleep", "9999"], "HostConfig": host}
+        assert bob.json("POST", "/containers/create?name=theirs", body).status == 201
+        try:
+            assert bob.raw("POST", "/containers/theirs/start").status == 204
+            assert b'"theirs"' in daemon.raw("GET", "/v1.27/networks").body
+            for version in ("/v1.24", "/v1.27", "/v1.41", ""):
+                answer = alice.raw("GET", f"{version}/networks")
+                assert b'"none"' in answer.body
+                assert b'"theirs"' not in answer.body
+        finally:
+            daemon.raw("DELETE", "/containers/theirs?force=1")

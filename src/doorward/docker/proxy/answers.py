@@ -82,7 +82,7 @@ def narrow(action: str, target: Target, view: View) -> Target:
         return target
     text = target.query.get("filters", [""])[0] or "{}"
     try:
-        filters = json.loads(text)
+        filters = {name: _as_map(values) for name, values in json.loads(text).items()}
         labels = _as_set(filters.get("label") or {})
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise ViewError(
@@ -95,12 +95,15 @@ def narrow(action: str, target: Target, view: View) -> Target:
     return target._replace(query=query)
 
 
-def _as_set(values: Any) -> dict[str, bool]:
-    """Return the values of a filter as an object of `true`: all of an array, as older clients send
-    it, or those of an object that are true. AttributeError for other types.
+def _as_map(values: Any) -> Any:
+    """Return the values of a filter as an object if they are an array, as older clients send them:
+    the daemon reads either all filters in one form or all in the other.
     """
-    if type(values) is list:
-        return {str(each): True for each in values}
+    return {str(each): True for each in values} if type(values) is list else values
+
+
+def _as_set(values: Any) -> dict[str, bool]:
+    """Return the values of a filter that are true; AttributeError if they are no object."""
     return {str(name): True for name, is_on in values.items() if is_on is True}
 
 
@@ -223,12 +226,25 @@ def _images(document: Any, owner: str) -> Any:
 
 
 def _networks(document: Any, owner: str) -> Any:
-    """Return the networks of an owner, and Docker's own three."""
-    return [
-        item
-        for item in document or ()
-        if item.get("Name") in ("bridge", "host", "none") or _owner_of(item.get("Labels")) == owner
-    ]
+    """Return the networks of an owner, and Docker's own three without the containers in them, which
+    old versions of the API list: those are everybody's.
+    """
+    remaining = []
+    for item in document or ():
+        if _owner_of(item.get("Labels")) == owner:
+            remaining.append(item)
+        elif item.get("Name") in ("bridge", "host", "none"):
+            # Of the known members only: a newer daemon's further ones stay hidden.
+            known = {name: item[name] for name in _OF_NETWORK if name in item}
+            remaining.append({**known, "Containers": {}})
+    return remaining
+
+
+_OF_NETWORK: Final = (
+    "Name", "Id", "Created", "Scope", "Driver", "EnableIPv4", "EnableIPv6", "IPAM", "Internal",
+    "Attachable", "Ingress", "ConfigFrom", "ConfigOnly", "Options", "Labels",
+)  # fmt: skip
+"""The members of a network that say nothing of who uses it."""
 
 
 def _volumes(document: Any, owner: str) -> Any:
