@@ -117,8 +117,9 @@ def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
 
 
 def scrub_value(value: Value) -> Value:
-    """Return a parsed value with U+FFFD in place of lone surrogates, in keys too. Arrays and
-    objects are changed in place; an object whose keys change is a new one.
+    """Return a value that was just parsed with U+FFFD in place of lone surrogates, at any depth, in
+    keys too. Arrays and objects are changed in place, so nobody else may have seen them; an object
+    whose keys change is a new one.
     """
     if isinstance(value, str):
         return scrub(value)
@@ -145,7 +146,9 @@ def refuse_constant(name: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of the pairs; ValueError for a repeated key."""
+    """Return the object of the pairs of a JSON object in the text; ValueError, which names the key,
+    if one comes twice.
+    """
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()

@@ -383,7 +383,9 @@ _INT64: Final = 1 << 63
 
 
 def number_text(number: AnyNumber) -> str:
-    """Return the number as Rego and JSON print it."""
+    """Return the number as Rego and JSON print it: the text that it was written with, or for a
+    computed one the fewest digits that read back.
+    """
     if type(number) is int:
         return str(number)
     if type(number) is Number:
@@ -395,8 +397,9 @@ def number_text(number: AnyNumber) -> str:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> Binary:
-    """Return the binary form of a number text: exact for integers, otherwise rounded to the
-    mantissa.
+    """Return the binary form `(m, e)`, of `m * 2**e`, of a number text: `e` is 0 for what is an
+    integer, of any size; other numbers are rounded to 64 bits, and have `e` below 0. Cached. The
+    text must be a number of JSON, with a bounded exponent.
     """
     digits, _, power = text.lower().partition("e")
     integer, _, rest = digits.partition(".")

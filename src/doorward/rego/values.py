@@ -632,7 +632,9 @@ def sorted_values(items: Iterable[Key]) -> list[Value]:
 
 
 def sorted_keys(items: Iterable[Key]) -> list[Key]:
-    """Return keys of an object or members of a set in Rego's order, in key form."""
+    """Return keys of an object or members of a set in Rego's order, in key form, as a new list.
+    EvalError if the deadline of the thread passes.
+    """
     keys = list(items)
     if len(keys) < 2:
         return keys

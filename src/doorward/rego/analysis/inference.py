@@ -275,7 +275,10 @@ class Inference:
         return known
 
     def _collect(self, term: Comprehension, scope: Scope) -> Type:
-        """Return the type of a comprehension from that of its head."""
+        """Return the type of a comprehension from that of its head, whose variables have their
+        types in `scope`; a part without a type may be anything. The body must have been read into
+        `scope`.
+        """
         # A parameter that the body says nothing of has no type yet: it can be anything.
         if isinstance(term, ObjectComprehension):
             key, value = self.type(term.key, scope), self.type(term.value, scope)
@@ -442,7 +445,10 @@ def _flat(pairs: Sequence[tuple[Term, Term]]) -> Iterator[Term]:
 
 
 def _comprehensions(expr: Expr) -> Iterator[Comprehension]:
-    """Yield the outermost comprehensions of a flat expression."""
+    """Yield the outermost comprehensions of a flat expression: its term, operands of its call, or
+    those in its inner bodies (`every`, `not`, …). Those in other terms, such as sides of nested
+    arrays, are not operands of flat expressions.
+    """
     match expr.term:
         case Call(_, args):
             yield from (a for a in args if isinstance(a, Comprehension))

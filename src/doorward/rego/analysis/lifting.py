@@ -136,8 +136,9 @@ class Lifting:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """Return `term` with variables in place of its calls and template strings, which are
-        appended to `out`; those in a comprehension become expressions of its body.
+        """Return `term` with variables in place of its calls and template strings; expressions that
+        compute these are appended to `out`, inner ones first, those of a comprehension to its body.
+        A head of a reference that is not a variable or scalar then becomes a variable too.
         """
         if is_ground(term):
             return term

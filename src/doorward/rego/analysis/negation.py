@@ -121,7 +121,7 @@ class _Parts:
 
     def _lift_calls(self, term: Term) -> Term:
         """Return a term with variables in place of its calls and template strings; the equations of
-        these variables are appended to `calls`.
+        these variables are appended to `calls`, inner ones first. Comprehensions stay as they are.
         """
         if is_ground(term):
             return term
@@ -171,8 +171,9 @@ class _Parts:
         return self._read(term)
 
     def _read(self, term: Term) -> Term:
-        """Return `term` with variables in place of its references, itself included; the equations
-        of these variables are appended to `references`.
+        """Return `term` with variables in place of its outermost references, `input` and `data`,
+        itself included; the equations of these variables are appended to `references`. Calls must
+        have been taken out; comprehensions stay.
         """
         if is_ground(term):
             return term

@@ -58,7 +58,9 @@ def split_chains(module: Module) -> Module:
 
 
 def _is_long(node: Rule) -> bool:
-    """Return True if a chain of operators in `node` is longer than `LINKS`, even one that stays."""
+    """Return True if a chain of operators in `node` is longer than `LINKS`, also one that is not
+    split (in `print`). A quick look at the text of its span answers for most rules.
+    """
     text = node.span.text
     # A look at the text is a hundredth of a walk through the tree.
     # A chain of n operators has more than 2n characters.
@@ -124,8 +126,9 @@ class _Shortener:
         out.append(replace(expr, term=term, withs=withs))
 
     def expr_term(self, term: ExprTerm, out: list[Expr]) -> ExprTerm:
-        """Return the term of an expression with its chains split; the expressions that compute the
-        parts are appended to `out`.
+        """Return the term of an expression with its chains of operators split, so that none is
+        longer than `LINKS`; the expressions that compute the parts are appended to `out`, those of
+        inner bodies added to these. An operand that gets several expressions gets braces.
         """
         match term:
             case SomeDecl():
@@ -152,8 +155,9 @@ class _Shortener:
         return tuple([self.term(term, out) for term in terms])
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """Return a term with its chains split; the expressions for the parts are appended to `out`,
-        those of a comprehension to its body. The operands of `print` are left unchanged.
+        """Return a term with its chains of operators split, so that none is longer than `LINKS`;
+        the expressions for the parts are appended to `out`, those of a comprehension to its body.
+        The operands of `print` and template strings are left unchanged.
         """
         match term:
             case Call(infix=True):

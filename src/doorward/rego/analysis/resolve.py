@@ -420,8 +420,9 @@ class Resolver:
         return replace(call, args=(pattern, resolved))
 
     def _pattern(self, term: Term, scope: Scope) -> Term:
-        """Return the left side of `:=` resolved; every variable in it is declared. Anything but
-        variables, arrays and objects is reported and returned unchanged.
+        """Return the left side of `:=` with its variables declared in `scope` under new names; keys
+        of objects are resolved as terms. Anything but variables, arrays and objects is recorded as
+        an error and returned unchanged.
         """
         match term:
             case Var():

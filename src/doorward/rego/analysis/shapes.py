@@ -114,8 +114,9 @@ class Reading:
         return expr.negated, before, self._literal(expr.term)
 
     def _literal(self, node: Any) -> Hashable:
-        """Return the shape of an expression's term or declaration, and collect its positions and
-        constants; NoShape if it has no shape.
+        """Return the shape of an expression's term or declaration; its constants that do not belong
+        to the shape are appended to `constants`, the spans of its parts to `spans`. NoShape for
+        what has none, such as `and`, `or` and template strings.
         """
         match node:
             case SomeDecl(symbols):
@@ -156,7 +157,9 @@ class Reading:
         return self._term(term)
 
     def _constant(self, term: Scalar | Array | Set) -> Hashable:
-        """Collect a constant; return its kind."""
+        """Append a constant that does not belong to the shape to `constants`, and its span to
+        `spans`; return its class and, for a scalar, that of its value, which do belong to it.
+        """
         self.spans.append(term.span)
         self.constants.append(term)
         return type(term), type(term.value) if isinstance(term, Scalar) else None

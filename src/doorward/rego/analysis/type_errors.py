@@ -135,8 +135,8 @@ def _operand_text(term: Term) -> str:
 
 
 def term_text(term: Term) -> str:
-    """Return a term as OPA prints it; calls and comprehensions, for which OPA has variables, as
-    written.
+    """Return a term as OPA prints it in errors, variables under the names in the source; calls,
+    comprehensions and template strings, for which OPA has variables, as written.
     """
     match term:
         case Var(name):

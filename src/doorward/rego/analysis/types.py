@@ -68,7 +68,9 @@ _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 
 
 def order(type_: Type) -> tuple[Any, ...]:
-    """Return a sort key for types, in OPA's order."""
+    """Return a sort key for types, in OPA's order of kinds, then by their parts; equal types have
+    equal keys. Fields and options must be sorted already.
+    """
     match type_:
         case ScalarType(kind):
             return (_RANK.get(kind, -1),)
@@ -90,7 +92,9 @@ def _optional(type_: Type | None) -> tuple[Any, ...]:
 
 
 def _key_order(key: object) -> tuple[Any, ...]:
-    """Return a sort key for the keys of object types."""
+    """Return a sort key for the keys of object types, which are in key form: null, booleans,
+    numbers, strings, then collections by their Python text.
+    """
     value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
     if value is None:
         return (0,)
@@ -105,7 +109,10 @@ def _key_order(key: object) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def canonical(type_: Type) -> Type:
-    """Return a declared type with its options and fields sorted."""
+    """Return a type as built-ins declare it with the options of unions and the fields of objects in
+    OPA's order, at any depth, so that equal types are equal Python objects. A function is returned
+    unchanged. Cached.
+    """
     match type_:
         case AnyOf(options) if options:
             return AnyOf(tuple(sorted(map(canonical, options), key=order)))
@@ -298,8 +305,8 @@ def _admits(type_: Type, other: Type) -> bool:
 
 
 def type_of(value: Value) -> Type:
-    """Return the type of a constant, with the types of all its parts. Sets count as arrays, as in
-    JSON.
+    """Return the type of a constant with the types of all its parts, exact as to positions and
+    keys. Sets count as arrays, as in JSON, in Rego's order.
     """
     if value is None:
         return null
@@ -411,7 +418,10 @@ def _functions(a: Function, b: Function) -> bool:
 
 
 def _arrays(a: ArrayType, b: ArrayType) -> bool:
-    """Return True if some array has both types."""
+    """Return True if some array has both types: the types at each position that either names unify,
+    and the types of further items, if both allow some. False if one names more items than the other
+    allows.
+    """
     length = max(len(a.items), len(b.items))
     if not all(unifies(_item(a, n), _item(b, n)) for n in range(length)):
         return False

@@ -104,8 +104,9 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
 
 
 def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
-    """Write code that goes on only where the term of an expression holds; the code written after it
-    runs once for each solution.
+    """Append to the generated code what holds only where the term of an expression does; the code
+    written after it runs once for each solution, with the term's variables bound. `print` is
+    written only if its output is received.
     """
     match node:
         case SomeDecl():
@@ -341,8 +342,9 @@ def _is_test_of(statement: ast.stmt, flag: str) -> bool:
 
 
 def _replace(state: FunctionState, expr: Expr) -> None:
-    """Write the start of an evaluation under the `with` modifiers of `expr`; code written after
-    this reads from it.
+    """Append to the generated code the start of an evaluation under the `with` modifiers of `expr`,
+    whose values are computed in the one around; code written after this reads from the new one,
+    until the caller leaves it in `state.env`.
     """
     inputs: list[ast.expr] = []
     data: list[ast.expr] = []

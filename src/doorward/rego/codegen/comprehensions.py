@@ -70,7 +70,9 @@ def _heads(node: Comprehension) -> tuple[Term, ...]:
 
 
 def _write_collection(state: FunctionState, node: Comprehension, out: str) -> Operand:
-    """Write the loops that collect into `out`, and return the collection."""
+    """Append to the generated code an empty collection in the variable `out` and the loops that
+    fill it, and return the finished list, set (frozen) or object as an operand.
+    """
     match node:
         case ArrayComprehension():
             state.code.assign(out, ast.List(elts=[], ctx=ast.Load()))
@@ -88,7 +90,10 @@ def _write_collection(state: FunctionState, node: Comprehension, out: str) -> Op
 
 
 def _collect(state: FunctionState, node: Comprehension, out: str) -> None:
-    """Write the body of a comprehension, which adds its items to `out`."""
+    """Append to the generated code the body of a comprehension, which for each of its solutions
+    adds the head's value to the collection in the variable `out`; two values for one key of an
+    object are an error at run time. Items are counted if they are limited.
+    """
     with state.scope():
         state.writers.body(state, node.body)
         match node:

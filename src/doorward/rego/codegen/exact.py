@@ -85,8 +85,9 @@ class ExactRules:
         return self._answer_of_rules(ctx, *args)
 
     def _answer_of_rules(self, ctx: Evaluation, *args: Any) -> Any:
-        """Return the answer of the rules. Calls of a function use the evaluation's cache, except in
-        traced code.
+        """Return the answer of the rules, as a whole; `args` are the operands of a function, ()
+        otherwise. An answer of a function for the same operands is taken from the evaluation's
+        cache, except in traced code. Errors of rules pass through.
         """
         if not self.node.is_function or self.code.plan.traced:
             return self._evaluate(ctx, args)

@@ -59,8 +59,10 @@ def join_of(state: FunctionState, body: Body, position: int) -> Join | None:
 
 
 def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
-    """Return the compared path and value for a loop inside an equation: `input.items[_].owner ==
-    team`; None for other expressions.
+    """Return the path and the known value that the items of a loop inside the equation `expr` are
+    compared with (`input.items[_].owner == team`: `owner` and `team`). None for other expressions:
+    with several loops, a collection that is not stored data, a path that is not constant, or a
+    value that is not known before.
     """
     for ref, value in _sides(expr):
         if not isinstance(ref, Ref):

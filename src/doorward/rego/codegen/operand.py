@@ -55,7 +55,9 @@ def constant_value(term: Term) -> Any:
 
 
 def _value(term: Term) -> Any:
-    """Return the value of a ground term: a scalar, or a collection of ground terms."""
+    """Return the Rego value of a ground term: a scalar, or a collection of ground terms.
+    AssertionError for another one.
+    """
     match term:
         case Scalar(value):
             return value

@@ -88,7 +88,9 @@ def _bind(state: FunctionState, name: str, value: Operand) -> None:
 
 
 def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) -> None:
-    """Write a match of an array pattern: class, length, then each item."""
+    """Append to the generated code a match of `value` with an array pattern: tests of its class
+    (unless that is known) and length, then each item is matched in order.
+    """
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "" if value.kind == "array" else "list", len(items)))
     parts = [Operand(subscript(temp, n), value.of) for n in range(len(items))]
@@ -100,7 +102,10 @@ def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) 
 def _match_object(
     state: FunctionState, pairs: tuple[tuple[Term, Term], ...], value: Operand
 ) -> None:
-    """Write a match of an object pattern: class, size, then the value under each key."""
+    """Append to the generated code a match of `value` with an object pattern: tests of its class
+    and number of keys, then for each key in order the value under it, which must be there, is
+    matched. Keys must be constant or known.
+    """
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "dict", len({_key_text(k) for k, _ in pairs})))
     for name, pattern in in_key_order(pairs):

@@ -123,7 +123,9 @@ def unit(source: Source, body: list[ast.stmt]) -> Unit:
 
 def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     """Return the compiled functions of the units in one namespace, which contains only what
-    generated code may use. CompileError if Python's compiler refuses a function.
+    generated code may use: exports of the runtime, constants, functions and tables, no built-ins of
+    Python. Functions report to a tracer if the plan is traced. CompileError if Python's compiler
+    refuses a function.
     """
     # INVARIANT: generated code reaches nothing of Python but what is in this namespace.
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
@@ -164,7 +166,9 @@ def definition_table(
 
 
 def document_tree(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:
-    """Return the tree of rules from `node` on, in the form for evaluation."""
+    """Return the tree of rules from `node` on, in the form that evaluations read: names, functions
+    of `namespace`, slots of the caches, and children in Rego's order. Functions have no slot there.
+    """
     result = Document(node.name, is_function=node.is_function)
     if node.definitions and not node.is_function:
         result.slot = plan.slot(node)

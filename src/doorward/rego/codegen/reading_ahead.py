@@ -248,7 +248,9 @@ def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
 
 
 def plain_references(term: Term) -> Iterator[Ref]:
-    """Yield the references that evaluating `term` always reads; none inside comprehensions."""
+    """Yield the references that evaluating `term` always reads, outer ones before those in their
+    operands; none inside comprehensions and template strings, which may not be evaluated.
+    """
     if is_ground(term):
         return
     match term:

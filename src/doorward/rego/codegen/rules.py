@@ -360,8 +360,9 @@ def _all_definitions(state: FunctionState, rules: _Rules, rule_parts: Sequence[P
 
 @contextmanager
 def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
-    """Context for code that runs once for each definition of a group, in a loop over their
-    constants. If `group` is None, the code runs once.
+    """Return a context for code that runs once for each definition of a group, in a loop over rows
+    of their constants; the rows are filled at its end, when it is known which positions they
+    contain. If `group` is None, the code runs once and nothing is written.
     """
     if group is None:
         yield
@@ -439,9 +440,10 @@ def _write_joined(
 
 
 def _choose_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
-    """Write a loop over the definitions that the table selects for the value of `choice.source`,
-    then the return: of their common answer or the default, or of the set or object that they
-    filled.
+    """Append to the generated code a loop over the definitions that the table of `choice` selects
+    for the value of its source (a parameter, or a path below `input`), then the return: of their
+    common answer or the default, or of the set or object that they filled. The loop ends with the
+    first answer if no later one can differ.
     """
     single = rules.have_one_answer
     out = state.temps.fresh("answer") if single else _collection(state, rules)
@@ -702,8 +704,9 @@ def _nothing() -> ast.expr:
 
 
 def _insert(state: FunctionState, definition: Definition, out: str) -> None:
-    """Write code that puts the member or value of a definition into the set or object `out`, under
-    the definition's keys.
+    """Append to the generated code what puts the member or value of a definition into the set or
+    object in the variable `out`, below the keys of its tail (the computed rest of its path); two
+    values for one key are an error at run time.
     """
     rule = definition.rule
     path = [term(state, part).code for part in definition.tail]

@@ -198,7 +198,9 @@ class Part:
         return self.group.variables if self.group is not None else frozenset()
 
     def alone(self) -> list[Part]:
-        """Return the definitions as separate parts."""
+        """Return a part for each definition that this one stands for, so that none shares its code;
+        [self] for a single definition.
+        """
         if self.group is None:
             return [self]
         members = zip(self.group.members, self.numbers, strict=True)

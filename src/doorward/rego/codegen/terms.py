@@ -56,8 +56,9 @@ def constant(state: FunctionState, value: Value) -> Operand:
 
 
 def term(state: FunctionState, term: Term) -> Operand:
-    """Write the value of `term` and return it as an operand. Code written after this runs for each
-    of its values.
+    """Append to the generated code what computes `term`, and return its value as an operand. Code
+    written after this runs once for each of the term's values, and not at all if it has none;
+    unbound variables in operands of references are bound by that.
     """
     value = constant_value(term)
     if value is not NOT_CONSTANT:
@@ -161,8 +162,9 @@ def count(state: FunctionState, method_name: str, amount: ast.expr, span: Span) 
 
 
 def _template(state: FunctionState, term: TemplateString) -> Operand:
-    """Write a template string and return its text. An expression in it that has no value reads
-    `<undefined>`.
+    """Append to the generated code what makes the text of a template string, and return it as an
+    operand. An expression in it that has no value reads `<undefined>`; its variables are not bound
+    behind it. The size of the text is counted if items are limited.
     """
     parts: list[ast.expr] = []
     for part in term.parts:

@@ -227,7 +227,9 @@ class _Reader:
             raise _NoAddressError
 
     def literal(self) -> None:
-        """Read a domain that is an IP address in brackets."""
+        """Move past a domain that is an IP address in brackets, the position being at the `[`.
+        _NoAddressError for another text in them, or if they are not closed.
+        """
         end = self.text.find("]", self.at)
         content = self.text[self.at + 1 : end] if end >= 0 else ""
         if parse_ip(content) is None:

@@ -340,7 +340,9 @@ def _explain(error: str, text: str) -> str:
 
 
 def _has_byte_escape(text: str) -> bool:
-    r"""Return True if the pattern uses `\C`, which Go does not have."""
+    r"""Return True if the pattern uses `\C`, which Go does not have; quoted text (`\Q…\E`) and an
+    escaped backslash before a `C` do not count.
+    """
     at = 0
     while at < len(text):
         if text.startswith("\\Q", at):

@@ -27,8 +27,8 @@ class _NotLiteralError(Exception):
 
 
 def literal_matcher(pattern: str) -> Callable[[str], bool] | None:
-    """Return a predicate for strings that contain a match, if the pattern stands for a few plain
-    texts; None for most patterns, which RE2 must match.
+    """Return a predicate that says if a string contains a match, if the pattern stands for a few
+    plain texts (`^` and `$` are respected); None for most patterns, which RE2 must match.
     """
     starts, ends = pattern.startswith("^"), pattern.endswith("$")
     inner = pattern[starts : len(pattern) - ends]

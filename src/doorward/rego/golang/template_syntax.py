@@ -558,7 +558,9 @@ def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str,
 
 
 def _split(tokens: list[_Token]) -> list[list[_Token]]:
-    """Split tokens at the pipes that are not in parentheses."""
+    """Split tokens at the pipes that are not in parentheses; the pipes are left out, so n of them
+    give n + 1 lists, of which some may be empty.
+    """
     parts: list[list[_Token]] = [[]]
     level = 0
     for token in tokens:

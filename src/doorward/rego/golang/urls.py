@@ -189,8 +189,9 @@ def read_url(url: str) -> URL:
 
 
 def resolve(base: URL, reference: URL) -> URL:
-    """Return the absolute URL that `reference` means in a document with the URL `base`. The
-    fragment of the base does not count.
+    """Return the URL that `reference` means in a document with the URL `base`, as Go's
+    `ResolveReference` does: its missing parts come from the base, a relative path is joined, and
+    `.` and `..` are taken out of the path. The fragment of the base does not count.
     """
     scheme = reference.scheme or base.scheme
     if reference.scheme or reference.host or reference.user is not None:
@@ -405,7 +406,9 @@ def _host_text(host: str) -> str:
 
 
 def _zone_text(zone: str) -> str:
-    """Decode the zone of an IPv6 address; BuiltinError for an invalid escape or character."""
+    """Decode the escapes in the zone of an IPv6 address, given from its `%25`; BuiltinError, in
+    Go's words, for an escape that a zone must not have or an invalid character.
+    """
     octets = to_bytes(zone)
     for match in _ESCAPE.finditer(octets):
         if match[1] is not None:

@@ -415,7 +415,9 @@ def _scientific(digits: str, exponent: int, width: int) -> str:
 
 
 def json_float(value: float) -> str:
-    """Write a float64 as Go's `encoding/json` does."""
+    """Return a finite float64 as Go's `encoding/json` writes it: the fewest digits that read back,
+    with an exponent below 1e-6 and from 1e21 on.
+    """
     sign, digits, exponent = _digits(value)
     if value and (exponent < -6 or exponent >= 21):
         return sign + _scientific(digits, exponent, 2).replace("e-0", "e-")
@@ -458,8 +460,10 @@ MAX_KEY: Final = 1024
 def _events(
     value: Value, enforced: Callable[[int], AbstractContextManager[object]]
 ) -> Iterator[Event]:
-    """Yield the events of a value; keys that are not strings become the string of their JSON. A
-    string that has to be read is read in the context of `enforced`.
+    """Yield the events from which the YAML of a value is written, keys in the order of Go's
+    library; keys that are not strings become the string of their JSON. A string that YAML might
+    read in another way is read again, in the context of `enforced`, called with its length, which
+    may raise LimitError.
     """
     if isinstance(value, dict):
         yield Start(is_mapping=True, is_empty=not value)

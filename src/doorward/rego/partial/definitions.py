@@ -77,7 +77,9 @@ class Definitions:
 
     @property
     def size(self) -> int:
-        """The number of expressions in all branches."""
+        """The number of expressions in all branches that the search left, by which a reader limits
+        its work.
+        """
         return sum(
             len(outcome.core_body) for rule in self.rules for b in rule for outcome in b.outcomes
         )

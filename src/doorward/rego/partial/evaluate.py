@@ -149,12 +149,16 @@ class Partial:
 
     @cached_property
     def query_texts(self) -> tuple[str, ...]:
-        """`queries` as Rego."""
+        """The residual queries, one of which must hold, as Rego text, each on one line; computed
+        once.
+        """
         return tuple([body_text(each) for each in self._queries])
 
     @cached_property
     def support_texts(self) -> tuple[str, ...]:
-        """`support` as Rego."""
+        """The support, rules that the queries refer to, as the Rego text of one module for each
+        package; computed once.
+        """
         return tuple([module_text(package, rules) for package, rules in self._support])
 
     @cached_property

@@ -80,8 +80,8 @@ def _order_inner_bodies(expr: Expr, around: set[str], arity: Arity) -> Expr:
 
 
 def _map(term: Term, change: Callable[[Term], Term]) -> Term:
-    """Return `term` with `change` applied to the terms directly inside a reference or collection;
-    other terms unchanged.
+    """Return `term` with `change` applied to the terms directly inside a reference, array, set or
+    object; other terms, comprehensions too, are returned unchanged.
     """
     match term:
         case Ref(items):
@@ -120,7 +120,9 @@ def expr_variables(expr: Expr) -> Iterator[str]:
 
 
 def _close_over(expr: Expr) -> set[str]:
-    """Return the variables that occur in the inner bodies of an expression."""
+    """Return the names of all variables that occur inside the closures of an expression: in bodies
+    of `every`, and in comprehensions with their heads.
+    """
     names: set[str] = set()
     for closure in bodies(expr):
         if isinstance(closure, Every):

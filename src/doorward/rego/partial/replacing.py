@@ -178,7 +178,9 @@ def operator_of(target: Ref) -> Operator:
 
 
 def _references(term: Term) -> list[Path]:
-    """Return the constant prefixes of the references in a term."""
+    """Return the constant prefix of each reference in a term, at any depth: its parts up to the
+    first that is not constant, in no particular order.
+    """
     paths: list[Path] = []
     waiting: list[Term] = [term]
     while waiting:

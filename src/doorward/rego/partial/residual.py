@@ -80,8 +80,9 @@ def _rule(rule: core.Rule) -> nodes.Rule:
 
 
 def _expr(expr: core.Expr) -> nodes.Expr:
-    """Convert an expression to its syntax tree; the key of an `every` is left out if its body does
-    not read it.
+    """Return the syntax tree of an expression with its `not` and `with`; the key of an `every` is
+    left out if its body does not read it. Its span, and that of its operator, are those of the
+    policy.
     """
     withs = tuple([nodes.With(_target(item.target), _term(item.value)) for item in expr.withs])
     if expr.every is not None:

@@ -732,7 +732,9 @@ def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bin
 
 
 def _pattern(term: Term) -> Iterator[str]:
-    """Yield the variables of a term outside comprehensions, calls and heads of references."""
+    """Yield the variables of a term, once for each occurrence, but not those in comprehensions and
+    calls, nor the heads of references.
+    """
     match term:
         case Var(name):
             yield name

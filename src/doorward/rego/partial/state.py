@@ -161,8 +161,9 @@ class Names:
             self._taken.add(name)
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """Return `term` as it appears in the residual; comprehensions, which `close` makes ready
-        for it, are returned unchanged.
+        """Return `term` as it appears in the residual: bound variables replaced by their values,
+        unbound ones under their residual names. Comprehensions, which `close` makes ready for it,
+        are returned unchanged. EvalError if the result has too many parts.
         """
         if type(term) is Var:
             term, bindings = apply(term, bindings)
@@ -218,7 +219,9 @@ class Names:
         """Return an expression, such as an `every`, as it appears in the residual."""
 
         def change(term: Term) -> Term:
-            """Plug a term, with its comprehensions made self-contained."""
+            """Return a term as it appears in the residual, with the comprehensions in it, at any
+            depth, made self-contained.
+            """
             if type(term) is Comprehension:
                 return self.close(term, bindings)
             if type(term) in (Constant, Var):
@@ -229,7 +232,10 @@ class Names:
 
 
 def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
-    """Return `expr` with `change` applied to its terms, in the body of `every` too."""
+    """Return `expr` with `change` applied to its terms: its operands, the values of its `with`
+    (unless one names a built-in), and the domain, variables and body of `every`. The parts of terms
+    are left to `change`.
+    """
     every = expr.every
     if every is not None:
         body = tuple([map_expr(inner, change) for inner in every.body])

@@ -39,7 +39,10 @@ def _path(parts: Sequence[core.Term]) -> str:
 
 
 def _rule(rule: core.Rule) -> str:
-    """Return a rule as Rego text."""
+    """Return one branch of a rule as Rego text, on one line: its head behind the package, with
+    `contains` or `:=`, and `if` with its body in braces, or `default` before it and no body. `else`
+    branches are not included.
+    """
     first, *rest = rule.path[rule.package :]
     assert isinstance(first, core.Constant)
     head = f"{first.value}{_operands(rest)}"
@@ -71,7 +74,9 @@ def _expr(expr: core.Expr) -> str:
 
 
 def _bare(expr: core.Expr) -> str:
-    """Return an expression as Rego text, without its `not` and `with`."""
+    """Return an expression as Rego text, without its `not` and `with`. A variable of `every` that
+    the body does not read is left out if it is the key, and becomes `_` if it is the value.
+    """
     if expr.every is not None:
         every = expr.every
         key = f"{term_text(every.key)}, " if uses(every.key, every.body) else ""
@@ -127,7 +132,9 @@ def _operand(part: core.Term) -> str:
 
 
 def term_text(term: core.Term) -> str:
-    """Return a term as Rego text."""
+    """Return a term of the residual as Rego text that parses to it again, on one line; calls of
+    operators are written as the operators, and variables under names that Rego allows.
+    """
     match term:
         case core.Constant(value=value):
             return _value_text(value)

@@ -450,7 +450,9 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _go(value: object) -> str:
-    """Return a value of YAML as Go's `%s` prints it, for OPA's errors."""
+    """Return a value of YAML as Go's `%s` prints it, for OPA's errors: collections in brackets with
+    their keys in Go's order, a scalar that is not text as `%!s(int=1)`, null as `%!s(<nil>)`.
+    """
     match value:
         case General():
             # Go's order: nil first, then by type (the names have the order of Go's own), then by

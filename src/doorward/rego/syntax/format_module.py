@@ -175,7 +175,9 @@ class ModuleWriter:
             self.rule(rule)
 
     def kept_rule(self, rule: Rule) -> None:
-        """Write the source text of the rule; the comments inside it count as written."""
+        """Write the source text of the rule on lines of its own; the comments inside it count as
+        written, and one beside its last row is written behind it if it has a place.
+        """
         self.layout.start_line()
         self.layout.write(rule.span.text)
         end = last_row(rule.span)
@@ -338,8 +340,9 @@ class ModuleWriter:
         return True
 
     def name(self, head: Head) -> bool:
-        """Write the name of a rule. Return False if the whole head had to be written unchanged
-        because of a comment.
+        """Write the name of a rule with the operands of its reference; a single one is written as
+        OPA prints it, on one line, unless some rule of the module needs a general reference. Return
+        False if a comment is there: then the whole head is written as in the source.
         """
         if self.ref_heads or len(head.ref.args) != 1:
             self.terms.ref(head.ref)

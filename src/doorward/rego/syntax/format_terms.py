@@ -376,8 +376,9 @@ class TermWriter:
         layout.start_line_unless_inline()
 
     def ref(self, ref: Ref) -> None:
-        """Write a reference: its head, then `.name` or `[term]` for each operand. An operand with a
-        comment that has no place is written unchanged.
+        """Write a reference: its head, then `.name` or `[term]` for each operand. A name that is a
+        keyword in the source's quotes keeps them. An operand with a comment that has no place is
+        written unchanged.
         """
         in_parens = isinstance(ref.head, Call) and _in_parens(ref.head)
         self.term_in(ref.head, parens=in_parens)
@@ -454,8 +455,9 @@ class TermWriter:
             raise
 
     def call(self, call: Call, *, parens: bool) -> None:
-        """Write a call inside a term: infix operators with both operands in parentheses if they are
-        infix too, and with `parens` the whole in parentheses, as `k, v in xs` always is.
+        """Write a call inside a term: infix operators with operands in parentheses if these are
+        infix too, and with `parens` the whole in parentheses, as `k, v in xs` always is; `0 - x`
+        from a sign as `-x`; others as `f(x, y)`. UnexpectedComment if a comment in it has no place.
         """
         if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
             # A key needs the parentheses always: in a list its comma would separate items.
@@ -510,7 +512,9 @@ class TermWriter:
         self.layout.write(")")
 
     def member(self, operands: Sequence[Term]) -> None:
-        """Write `x in xs` or `k, v in xs`."""
+        """Write `x in xs`, or `k, v in xs` for three operands, with infix operands in parentheses;
+        the last operand is the collection. UnexpectedComment if a comment in it has no place.
+        """
         *keys, domain = operands
         for index, key in enumerate(keys):
             self.layout.write(", " if index else "")
@@ -576,7 +580,7 @@ class TermWriter:
         self.write_in_parentheses(_is_union(term) and _gets_parens(term), lambda: self.term(term))
 
     def pair(self, pair: tuple[Term, Term]) -> None:
-        """Write `key: value`."""
+        """Write `key: value` of an object. UnexpectedComment if a comment in it has no place."""
         self.member_term(pair[0])
         self.layout.write(": ")
         self.member_term(pair[1])

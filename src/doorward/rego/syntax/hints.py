@@ -117,7 +117,9 @@ def add_hints(
 
 
 def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
-    """Return the first hint that applies to an error; None if none does."""
+    """Return the first hint that applies to a parse error, the surest kind first: limits, imports,
+    habits of other languages, keywords, heads, separators, messages; None if none does.
+    """
     return (
         # From the surest hint to the vaguest. A habit comes before the messages: OPA's text names
         # the token that was not expected, which is often behind the mistake.

@@ -301,7 +301,9 @@ class _Writer:
         return {**self.location(_cut(some.span, len("some"))), "symbols": [symbol]}
 
     def with_(self, modifier: With) -> Json:
-        """Return the JSON of a `with` modifier."""
+        """Return the JSON of a `with` modifier, `target` and `value`; `input` or `data` alone as
+        target is a reference there. With `locations`, it has its location.
+        """
         return {
             **self.location(modifier.span),
             "target": self.reference(modifier.target)
@@ -439,7 +441,7 @@ def _scalar_kind(value: object) -> str:
 
 
 def _sort(value: object) -> object:
-    """Return a document with the keys of its objects sorted."""
+    """Return a JSON document with the keys of its objects sorted as texts, at any depth."""
     match value:
         case dict():
             return {key: _sort(value[key]) for key in sorted(value)}

@@ -53,7 +53,11 @@ def _plain(rule: Rule) -> Rule:
 
 
 def _plain_node(node: Node) -> Node:
-    """Return a node in a normal form, equal for nodes that mean the same; for `rewrite`."""
+    """Return a node in a normal form, equal for nodes that differ only by what a layout may change:
+    a value or body `true` is added, `:=` stands for `=` in heads, a call of an operator with three
+    operands becomes an equation, wildcards are one, sets and objects are sorted. Only the node
+    itself is changed: `rewrite` applies it to all.
+    """
     match node:
         case Rule(head=head):
             if not head.args:

@@ -97,7 +97,11 @@ def _last_by_rank(pairs: Sequence[tuple[Term, Term]]) -> dict[Any, tuple[Term, T
 # INVARIANT: the numbers are those of OPA's `sortOrder` (ast/compare.go), here and below; the
 # formatter and `opa parse` show members in this order.
 def rank(term: Term) -> tuple[int, Any]:
-    """Return a sort key for terms in OPA's order; equal terms, and no others, have equal keys."""
+    """Return a sort key for terms in OPA's order: scalars, template strings, variables, references,
+    arrays, objects, sets, comprehensions, calls. Equal terms, and no others, have equal keys: the
+    order of pairs and members does not count, nor do spans. The head of a reference compares as a
+    variable.
+    """
     match term:
         case Scalar(value=value):
             return _scalar_rank(value)
@@ -150,7 +154,9 @@ def expr_rank(expr: Expr) -> tuple[Any, ...]:
 
 
 def _terms_rank(expr: Expr) -> tuple[int, tuple[Any, ...]]:
-    """Return the position of an expression's kind in OPA's order, and the key of its terms."""
+    """Return a sort key for the term of an expression, without its `not` and `with`: the position
+    of its kind in OPA's order (`some`, terms and logic, calls, `every`), then the key of its parts.
+    """
     match expr.term:
         case SomeDecl(symbols=symbols):
             return 0, tuple(map(rank, symbols))

@@ -104,7 +104,10 @@ class _Reporter:
                     self.operand(child, closures)
 
     def inside(self, closures: Iterable[Node]) -> None:
-        """Report the calls in the bodies of comprehensions, `every`, `not`, `and` and `or`."""
+        """Append to `errors` those of the wrong calls in `closures` (comprehensions, `every`,
+        `not`, `and` and `or`), the bodies of each before its heads. The domain of an `every` is
+        left to the caller.
+        """
         for node in closures:
             match node:
                 case ArrayComprehension() | SetComprehension():

@@ -91,8 +91,9 @@ class Flattener:
         self.lifting = Lifting(self, origins)
 
     def rule(self, rule: Rule) -> FlatRule:
-        """Return a rule, without its `else`, in flat form: calls are separate expressions, and the
-        steps of its head follow the body.
+        """Return one branch of a rule in flat form: calls in it are separate expressions, and those
+        of its head follow the body. `else` branches are not included. The steps are recorded in
+        `origins`, if there is one.
         """
         out, result = list[Expr](), self.lifting.result
         self.exprs(rule.body, out)

@@ -102,7 +102,9 @@ def build_finder(parts: Sequence[Part], delimiters: str) -> Callable[[bytes], bo
 
 
 def _ends(text: bytes) -> list[int]:
-    """Return the offset behind each character."""
+    """Return the offset behind each character of UTF-8 bytes, in ascending order; [] for an empty
+    text. Bytes that continue no character count with the one before.
+    """
     if text.isascii():
         return list(range(1, len(text) + 1))
     return [*[at for at in range(1, len(text)) if text[at] & 0xC0 != 0x80], len(text)][: len(text)]
@@ -696,7 +698,9 @@ def _optimize(matcher: Matcher) -> Matcher:
 
 
 def _join_text(text: bytes, left: Matcher | None, right: Matcher | None) -> Matcher | None:
-    """Return the matcher of a text between two others; None if it has to be a tree."""
+    """Return one matcher for a text between two others, None where there is nothing, if the library
+    has a special one for them: with `*` on one side or both. None if it has to be a tree.
+    """
     match left, right:
         case None, None:
             return _Text(text)

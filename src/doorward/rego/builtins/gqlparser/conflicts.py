@@ -44,7 +44,9 @@ class Conflict:
     inner: tuple[Conflict, ...] = ()
 
     def text(self) -> str:
-        """The reason as the library says it."""
+        """Return the reason of the conflict as the library says it; for conflicts of subfields,
+        theirs, joined by `and`.
+        """
         if not self.inner:
             return self.reason
         return " and ".join(
@@ -224,7 +226,9 @@ def _parts(selections: list[Node]) -> tuple[_Fields, list[Node]]:
 
 
 def _are_same(fields: _Fields, others: _Fields) -> bool:
-    """Return True for the same fields, not only equal ones."""
+    """Return True if both have the same field objects under the same names in the same order; equal
+    copies do not count.
+    """
     if list(fields) != list(others):
         return False
     return all(

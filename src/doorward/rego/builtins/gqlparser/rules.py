@@ -761,7 +761,10 @@ def _is_readable(value: Node) -> bool:
 
 
 def _unexpected(value: Node) -> str:
-    """The message for a literal that is not of the expected type."""
+    """Return the library's message for a literal that is not of its expected type: one of its own
+    for the built-in scalars and for enums. The value must have an `ExpectedType` and a
+    `Definition`.
+    """
     shown, text = type_text(value["ExpectedType"]), value_text(value)
     name = "String" if shown == "[String]" else shown.removesuffix("!")
     if name == "Int" and _is_large(value["Raw"]):

@@ -191,10 +191,15 @@ def invert_range(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_bits(name: str) -> Inverse:
-    """Return the inverse of `bits.<name>`."""
+    """Return the inverse of `bits.<name>`: a function of the position `i` of an operand, the wanted
+    result and all operands, which returns candidates for operand `i` with which the call may give
+    the result.
+    """
 
     def invert(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-        """Candidates for operand `i`; for the number of bits of a shift, 0 to 64."""
+        """Return candidates for operand `i` with which the call may give `want`, the others being
+        as in `o`; for the number of bits of a shift, and for an unknown name, 0 to 64.
+        """
         match name:
             case "and":
                 return [want, want | ~o[1 - i]]

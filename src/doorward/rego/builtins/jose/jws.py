@@ -35,7 +35,10 @@ class Algorithm:
 
 
 def _hmac(name: str, digest: str) -> Algorithm:
-    """The HMAC algorithm with this digest; its keys are bytes."""
+    """Return the HMAC algorithm `name` with this digest: its keys are bytes, for verifying and for
+    signing alike. Verifying with another key gives False, signing BuiltinError; signatures are
+    compared in constant time.
+    """
 
     def compute(key: bytes, signed: bytes) -> bytes:
         """Return the HMAC of `signed` under `key`, from copies of the cached keyed states."""

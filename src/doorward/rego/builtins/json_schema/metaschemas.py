@@ -16,7 +16,9 @@ _KINDS: Final = ("array", "boolean", "integer", "null", "number", "object", "str
 
 
 def metaschema(address: str) -> dict[str, Any]:
-    """Return a new copy of the schema at a URL of `DRAFTS`."""
+    """Return a new document that is the schema of JSON Schema at `address`, one of the URLs in
+    `DRAFTS` without a fragment; KeyError for another one.
+    """
     draft = DRAFTS[address]
     document: dict[str, Any] = {
         "id" if draft == 4 else "$id": f"{address}#",
@@ -58,7 +60,9 @@ def _definitions(draft: int) -> dict[str, Any]:
 
 
 def _annotations(draft: int) -> dict[str, Any]:
-    """The properties that name and describe a schema."""
+    """Return the properties in the schema of a draft (4, 6 or 7) that name and describe a schema,
+    such as `title`, `default` and `$id` (`id` in draft 4).
+    """
     text = {"type": "string"}
     properties: dict[str, Any] = {name: text for name in ("title", "description", "format")}
     properties["default"] = _any(draft)
@@ -78,7 +82,9 @@ def _annotations(draft: int) -> dict[str, Any]:
 
 
 def _limits(draft: int) -> dict[str, Any]:
-    """The properties that bound a number or a size."""
+    """Return the properties in the schema of a draft (4, 6 or 7) that bound a number or a size,
+    such as `multipleOf`, `exclusiveMinimum` (a boolean in draft 4) and `maxItems`.
+    """
     number = {"type": "number"}
     exclusive: dict[str, Any] = {"type": "boolean", "default": False} if draft == 4 else number
     above: dict[str, Any] = (
@@ -123,7 +129,9 @@ def _parts(draft: int) -> dict[str, Any]:
 
 
 def _values(draft: int) -> dict[str, Any]:
-    """The other properties."""
+    """Return the properties in the schema of a draft (4, 6 or 7) that say which values are valid:
+    `pattern`, `uniqueItems`, `required`, `enum`, `type`, and `const` from draft 6 on.
+    """
     several = {"type": "array", "minItems": 1, "uniqueItems": True}
     kind = _refer("simpleTypes")
     properties: dict[str, Any] = {

@@ -162,7 +162,9 @@ def kinds(type_: Type) -> tuple[str, ...]:
 
 
 def type_text(type_: Type) -> str:
-    """A type as text for users, such as `array of string`; an object is only `object`."""
+    """Return a type as text for users, such as `array of string` or `number or set of any`; an
+    object is only `object`, and an array of fixed items is `[string, number]`.
+    """
     match type_:
         case AnyOf(options=()):
             return "any"

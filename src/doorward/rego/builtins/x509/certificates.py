@@ -287,7 +287,10 @@ def _parse_time(reader: Reader) -> datetime:
 
 
 def parse_name(element: Element) -> Name:
-    """Return the distinguished name in a DER sequence."""
+    """Return the distinguished name in a DER sequence: its attributes in order, the sets of the
+    sequence joined, and its bytes. ValueError, with Go's text, if it is malformed or an attribute
+    is not text.
+    """
     reader = Reader(element.content)
     attributes: list[tuple[Oid, str]] = []
     fault = "x509: invalid RDNSequence"
@@ -347,7 +350,9 @@ def _numeric(content: bytes) -> str:
 
 
 def _basic_plane(content: bytes) -> str:
-    """Return a text of 16-bit characters, without a zero at its end."""
+    """Decode a BMPString, 16-bit characters, without a zero at its end. ValueError for an odd
+    number of bytes, and for surrogates and other reserved characters.
+    """
     octets = content.removesuffix(b"\0\0") if len(content) % 2 == 0 else content
     points = [int.from_bytes(octets[n : n + 2], "big") for n in range(0, len(octets), 2)]
     if len(content) % 2 or any(map(_is_reserved, points)):

@@ -145,7 +145,9 @@ def _extension(extension: Extension) -> Object:
 
 
 def _time(moment: datetime) -> str:
-    """The time as RFC 3339, in its own zone."""
+    """Return a time with a zone as RFC 3339, in whole seconds and in its own zone; `Z` for an
+    offset of 0.
+    """
     text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     offset = moment.utcoffset() or timedelta()
     if not offset:
@@ -240,8 +242,9 @@ _EXTENSION_REQUEST: Final = (1, 2, 840, 113549, 1, 9, 14)
 
 
 def request_object(octets: bytes) -> Object:
-    """The object that OPA shows for a certificate request in DER; of its attributes only requested
-    extensions are in it. ValueError if it is malformed.
+    """Return the object that OPA shows for a certificate request in DER, Go's
+    `x509.CertificateRequest` as JSON; of its attributes only requested extensions are in it, and
+    the signature is not verified. ValueError, with Go's text, if it is malformed.
     """
     fault = "tags don't match"
     request = read(octets)

@@ -153,7 +153,9 @@ def private_object(key: Any) -> Value:
 
 
 def private_jwk(key: Any) -> Value:
-    """A private key as a JWK object; BuiltinError for one of P-224, which JWK does not have."""
+    """Return a private key (RSA, EC, Ed25519 or X25519) as a JWK object with its private parts.
+    BuiltinError for a key on a curve that JWK does not have, such as P-224.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 
     if isinstance(key, rsa.RSAPrivateKey):
