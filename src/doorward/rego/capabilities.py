@@ -153,7 +153,9 @@ class Capabilities:
 
 
 def _names(document: dict[str, Any], field: str) -> list[str]:
-    """Return the list of strings in `field`, [] if absent; ValueError for other values."""
+    """Return the list of strings in `field` of a parsed capabilities file, [] if it is absent or
+    null; ValueError for other values.
+    """
     names = document.get(field) or []
     if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
         raise ValueError(f"`{field}` must be a list of strings")

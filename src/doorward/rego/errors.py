@@ -123,7 +123,9 @@ def render(diagnostic: Diagnostic) -> str:
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
-    """Format several diagnostics for people; the same hint is shown once."""
+    """Return several diagnostics as text for people, one below the other in their order; a hint
+    that an earlier one has is left out.
+    """
     hints: set[str] = set()
     lines = []
     for each in diagnostics:

@@ -315,7 +315,7 @@ def _compare_plain(a: Any, b: Any) -> int:
 
 
 def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
-    """Compare two numbers: -1, 0 or 1."""
+    """Return -1, 0 or 1 in the order of the exact values of two numbers, of whichever classes."""
     if type(a) is int and type(b) is int:
         return _compare_plain(a, b)
     return _compare_plain(compare_numbers(a, b), 0)
@@ -812,7 +812,10 @@ _cached_name: Final = lru_cache(maxsize=1024)(_quote_rego)
 
 
 def _escape(character: str) -> str:
-    """Return the escape sequence for a character."""
+    r"""Return the escape sequence of Go's `strconv.Quote` for a character: a short one where there
+    is one, `\x1b`, `\u00ad` or `\U000e0001`, and `\x80` for a byte that is not UTF-8 (held as a
+    surrogate).
+    """
     code = ord(character)
     if code < 0x80:
         return _ESCAPES.get(character, f"\\x{code:02x}")

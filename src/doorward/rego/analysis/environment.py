@@ -137,7 +137,9 @@ class Globals:
         return Globals(self.registry, called, self.rules, self.signatures, self.readers)
 
     def builtin(self, name: str) -> Function | None:
-        """Return the type of a built-in, cached; None if there is none with this name."""
+        """Return the type of a built-in with its parts in OPA's order; None if the registry has
+        none with this name. Cached in `signatures`.
+        """
         function = self.signatures.get(name)
         if function is None:
             declared = self.registry.get(name)

@@ -79,7 +79,9 @@ class Failures:
         return known[1]
 
     def _uses(self, uses: Uses) -> bool:
-        """Return True if one of the used built-ins or nodes may fail; the result is cached."""
+        """Return True if one of the built-ins or nodes in `uses` may fail, or the rule itself may
+        (`may_raise`). The result is cached by the identity of `uses`, which equal rules share.
+        """
         known = self._shared.get(id(uses))
         if known is None:
             known = self._shared[id(uses)] = (

@@ -347,8 +347,9 @@ class Inference:
         self, term: Term, type_: Type, scope: Scope, *, widen: bool = False, meets: bool = True
     ) -> bool:
         """Return True if `term` can have the type `type_`. Variables in it without a type get one
-        in `scope`, some of them also if the result is False. With `widen`, a variable with another
-        type gets the union of both; with `meets` the two must unify.
+        in `scope`, some of them also if the result is False; one with a type must unify with it.
+        With `widen`, such a variable gets the union of both instead, and must unify only with
+        `meets` (the default).
         """
         match term:
             case Var(name) if name not in ROOTS:

@@ -365,7 +365,10 @@ class _Walk:
             self.holds(expr.term)
 
     def value(self, expr: Expr) -> None:
-        """Analyse an expression whose value is used."""
+        """Analyse an expression whose value is used: what precedes it, its `with` and its term, as
+        in `holds`, whose variables become bound and whose iterations count. It must be a single
+        term.
+        """
         self.body(expr.before)
         for item in expr.withs:
             self.replacement(item)

@@ -56,7 +56,9 @@ def is_print(term: Term) -> bool:
 
 
 def is_evaluated(term: Term) -> bool:
-    """Return True if a term without calls has a reference, a comprehension, `input` or `data`."""
+    """Return True if a term without calls needs an evaluation beyond reading variables: it is or
+    contains, at any depth in collections, a reference, a comprehension, `input` or `data`.
+    """
     if is_ground(term):
         return False
     match term:

@@ -93,8 +93,8 @@ def _references(expr: Expr) -> Iterator[Ref]:
 
 
 def _in_term(term: Term) -> Iterator[Ref]:
-    """Yield the references in a flat term, also `input` and `data` alone. Calls and comprehensions
-    are not searched.
+    """Yield the references in a flat term, outer ones first, also `input` and `data` alone (without
+    operands). Calls, comprehensions and heads are not searched.
     """
     match term:
         case Ref(_, args):

@@ -244,8 +244,9 @@ class Resolver:
         return replace(rule, head=head, body=body + equations, else_rule=otherwise)
 
     def _head(self, head: Head, args: tuple[Term, ...] | None, scope: Scope) -> Head:
-        """Return a head with names resolved and the resolved parameters `args`, None unless it is a
-        function; its reference becomes a full path below `data`.
+        """Return a head with names resolved in `scope`, in which its body was resolved, and the
+        resolved parameters `args`, None unless it is a function; its reference becomes a full path
+        below `data`.
         """
         ref = head.ref
         prefix = tuple(Scalar(part, ref.span) for part in self.package)

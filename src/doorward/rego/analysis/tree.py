@@ -234,7 +234,9 @@ def _nearest(node: RuleNode) -> list[str]:
 
 
 def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
-    """Yield an error for each rule whose path is also that of a package."""
+    """Yield an error for each rule with a fixed path that is also that of a package; nothing if
+    `node` is not a package.
+    """
     if not node.is_package:
         return
     for definition in node.definitions:
@@ -273,7 +275,9 @@ def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnost
 
 
 def _tail_text(term: Term) -> str:
-    """Return an open part of a rule's reference as text."""
+    """Return an operand behind the constant part of a rule's reference as text, as errors show it:
+    `.name` or `["a b"]` for a string, otherwise in brackets.
+    """
     if isinstance(term, Scalar) and isinstance(term.value, str):
         return operand_source(term.value)
     return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"

@@ -173,7 +173,9 @@ class _Paths:
 
 @builtin("walk", any_, returns=tuple_(array(any_), any_), relation=True)
 def walk(x: Value) -> Iterator[list[Value]]:
-    """Every `[path, value]` in `x`, first `x` itself with an empty path."""
+    """Every `[path, value]` in `x`, depth first and in Rego's order: first `x` itself with an empty
+    path, then its parts, each with the keys that lead to it.
+    """
     yield [[], x]
     stack: list[tuple[list[Value], Iterator[tuple[Value, Value]]]] = [([], iterate(x))]
     while stack:

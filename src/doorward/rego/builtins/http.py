@@ -382,9 +382,9 @@ _WRONG_TIMEOUT: Final = "`timeout` must be a duration such as `1m30s`, or a numb
 
 
 def _timeout(operand: Value) -> float:
-    """The timeout in seconds. A number means nanoseconds; a string is a duration of Go such as
-    `1m30s` (90.0). 0 means `DEFAULT_TIMEOUT`; more than `MAX_TIMEOUT` is cut. BuiltinError for an
-    invalid or negative one.
+    """Return the timeout in seconds. A number means nanoseconds; a string is a duration of Go such
+    as `1m30s` (90.0). 0 means `DEFAULT_TIMEOUT`; more than `MAX_TIMEOUT` is that. BuiltinError for
+    another or a negative one.
     """
     seconds = 0.0
     if isinstance(operand, str):

@@ -155,7 +155,10 @@ def object_union(a: Object, b: Object) -> Object:
 
 
 def _unite_objects(a: Object, b: Object) -> Object:
-    """Return the union of two objects."""
+    """Return the union of two objects; under a key of both, objects are united in turn, and
+    otherwise the value of `b` wins. Counts a step, so EvalError if the deadline of the thread
+    passes.
+    """
     count_step()
     united = dict(a)
     for key, value in b.items():

@@ -217,8 +217,9 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
 
 
 def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
-    """Return `value` with the replacements, one of which is for the empty string: it stands before
-    each byte and at the end. LimitError if the result is too long. Checks the deadline.
+    """Return `value` with the replacements, of which one must be for the empty string: it is put
+    before each byte and at the end. At each byte the shortest text that is there is replaced.
+    LimitError if the result is too long. Checks the deadline.
     """
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is not UTF-8.
     empty = to_bytes(replacements[""])

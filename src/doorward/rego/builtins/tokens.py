@@ -358,8 +358,9 @@ _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
 
 
 def _algorithm_and_type(header_text: str) -> tuple[str, str]:
-    """The `alg` and `typ` in a JSON header text, of several members the first; `typ` is "JWT" if it
-    is not a string. BuiltinError, in OPA's words, for invalid JSON or without a string `alg`.
+    """Return the `alg` and `typ` in a JSON header text, of several members with one name the first;
+    `typ` is "JWT" if it is absent or not a string. BuiltinError, in OPA's words, for invalid JSON
+    or without a string `alg`.
     """
     try:
         unmarshal(header_text)

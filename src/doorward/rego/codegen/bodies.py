@@ -216,8 +216,9 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 
 def _every(state: FunctionState, node: Every) -> None:
-    """Write the loop of an `every`, and a test that its body held in each round. The test fails too
-    if the domain is not a collection; for an empty one it holds.
+    """Append to the generated code the loop of an `every`, which ends with the first item for which
+    the body does not hold, and a test that there was none. The test fails too if the domain is not
+    a collection; for an empty one it holds. Nothing that the body binds is bound behind it.
     """
     has_keys = not (node.key is None or node.key.is_wildcard)
     collection = term(state, node.domain) if has_keys else _collection_to_loop(state, node.domain)

@@ -40,8 +40,9 @@ _EQUATIONS = ("equal", "eq")
 
 
 def comprehension(state: FunctionState, node: Comprehension) -> Operand:
-    """Write a comprehension and return the collection; its loops are closed again. If it depends on
-    a single variable, its result is looked up by the variable's value first, and stored under it.
+    """Append to the generated code what computes a comprehension, and return the collection as an
+    operand; its loops are closed again, and its variables not bound behind it. If it depends on a
+    single variable, its result is looked up by the variable's value first, and stored under it.
     """
     out = state.temps.holding("collected")
     outer = state.env.outer | state.multiplicity.outer(node.body, _heads(node))

@@ -49,8 +49,9 @@ def is_listed(node: RuleNode, plan: Plan) -> bool:
 
 
 def _may_be_listed(rule: Rule, plan: Plan) -> bool:
-    """Return True if a rule has at most one loop and members that take long to hash; False also if
-    it calls an unknown function, or a built-in with several results.
+    """Return True if the members that a rule adds to a set may be collected in a list first: it has
+    at most one loop, and members that take long to hash. False also if it calls an unknown
+    function, or a built-in with several results.
     """
     # Texts and numbers are hashed in no time.
     if isinstance(rule.head.key, (Scalar, TemplateString, Call)):

@@ -148,8 +148,9 @@ def lookup_item(
 
 
 def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
-    """Write a loop over `base` in which `operand` is bound to the keys; return the operand for the
-    values.
+    """Append to the generated code a loop over the value of `base` in which the open `operand` is
+    bound to each key, or matched with it; return the operand for the values. Code written next is
+    in the loop. A value that is not a collection gives no round.
     """
     value = state.temps.holding("item")
     if isinstance(operand, Var) and operand.is_wildcard:
@@ -256,7 +257,9 @@ def _look_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
 
 
 def constant_names(operands: Sequence[Term]) -> list[str]:
-    """Return the leading constant strings of `operands`."""
+    """Return the strings at the start of `operands`, up to the first that is not a constant string;
+    [] if there are none.
+    """
     names: list[str] = []
     for operand in operands:
         if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):

@@ -32,8 +32,9 @@ def is_open(state: FunctionState, operand: Term) -> bool:
 
 
 def match(state: FunctionState, pattern: Term, value: Operand) -> None:
-    """Write a match of `pattern` with `value`, which binds its open variables. Code written after
-    this runs only if it matches.
+    """Append to the generated code a match of `pattern` with `value`, which binds its unbound
+    variables (wildcards are not bound). Code written after this runs only if it matches. A known
+    pattern is compared as a whole; an object with unbound keys never matches.
     """
     match pattern:
         case Var(name) if is_open(state, pattern):

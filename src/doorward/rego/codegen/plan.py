@@ -225,7 +225,9 @@ class Table(NamedTuple):
 
 
 def _prints(definition: Definition) -> bool:
-    """Return True if the definition calls `print`."""
+    """Return True if the definition, its `else` branches included, calls `print`; rules that it
+    reads do not count.
+    """
     rule = definition.rule
     # Most modules never name it, and need not be walked.
     return "print" in rule.span.source.text and any(

@@ -104,7 +104,10 @@ class Linked:
 
 
 def generate(plan: Plan, constants: Constants) -> list[Unit]:
-    """Return the units of all files that define rules; the result is deterministic."""
+    """Return the compiled units of all files that define rules, one for each file, in the order of
+    the tree of rules; the result is deterministic. `constants` receives what the code refers to.
+    Each node counts a step of the limit on work.
+    """
     functions: dict[str, list[ast.stmt]] = defaultdict(list)
     sources: dict[str, Source] = {}
     for node in plan.root.walk():

@@ -69,8 +69,10 @@ def _data(state: FunctionState, reference: Ref) -> Operand:
 
 
 def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -> Operand:
-    """Write a lookup in the answer of the rules at `node`, and return its value. In exact code,
-    rules that make a set or object key by key compute only the part at the known keys.
+    """Append to the generated code a lookup of `operands` in the answer of the rules at `node`,
+    with loops for open ones, and return its value. A rule that only renames a path of the input is
+    read there. In exact code, rules that make a set or object key by key compute only the part at
+    the known keys.
     """
     alias = state.plan.alias(node)
     if alias is not None:

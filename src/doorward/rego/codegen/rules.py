@@ -394,8 +394,9 @@ def _rounds(state: FunctionState, group: Group | None) -> Iterator[None]:
 def _single(
     state: FunctionState, rules: _Rules, rule_parts: Sequence[Part], default: Definition | None
 ) -> None:
-    """Write the definitions of a complete rule or function, and the return of the default or
-    UNDEFINED.
+    """Append to the generated code the definitions of a complete rule or function, in which each
+    further answer is compared with the first unless none can differ, and the return of the default
+    or UNDEFINED.
     """
     if len(rule_parts) >= 2 and not state.plan.in_order:
         _prefetch(state, rule_parts[0].definition)

@@ -97,8 +97,9 @@ def link_saved(plan: Plan, saved: SavedFunctions) -> Linked:
 
 
 def _link_node(functions: Functions, node: RuleNode, saved: SavedFunctions) -> None:
-    """Bind the saved functions and table of one node. KeyError if a function is not among the saved
-    ones.
+    """Bind the functions of one node, from saved code where there is some and otherwise as stubs
+    that generate theirs, and its table of definitions, to their names in the namespace. KeyError if
+    a function is not among the saved ones.
     """
     bind(functions.namespace, node.name, _fill_stub(rule_stub(functions, node), saved))
     name = functions.plan.table_name(node)

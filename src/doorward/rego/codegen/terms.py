@@ -117,7 +117,10 @@ def _variable(state: FunctionState, name: str) -> Operand:
 
 
 def _object(state: FunctionState, pairs: tuple[tuple[Term, Term], ...]) -> Operand:
-    """Write an object literal and return it as an operand."""
+    """Append to the generated code what computes the keys and values of an object literal, all of
+    them known, and return it as an operand. Code written after runs once for each combination of
+    their values.
+    """
     operands = terms(state, [term for pair in pairs for term in pair])
     keys: list[ast.expr | None] = [key(state, each) for each in operands[::2]]
     values = [value.code for value in operands[1::2]]

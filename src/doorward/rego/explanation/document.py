@@ -61,7 +61,10 @@ def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any
 
 
 def _step(record: Record, step: Step, depth: int) -> dict[str, Any]:
-    """Return the document of one condition, with values and the rules it read."""
+    """Return the JSON document of one condition: its place and text, how often it was evaluated and
+    succeeded, the values of its parts that have one, secrets masked, and the rules that it read.
+    `depth` is that of its nesting, which is limited.
+    """
     document: dict[str, Any] = {
         "location": _location(step.expr.span),
         "text": record.expr_text(step.expr),

@@ -73,8 +73,8 @@ def object_text(fields: Mapping[str, str]) -> str:
 
 
 def ordered_text(value: object, *, sort_keys: bool = False) -> str:
-    """Return plain Python data as JSON on one line. Keys keep their order, or are sorted with
-    `sort_keys`.
+    """Return plain Python data as JSON on one line, scalars as Go writes them. Keys keep their
+    order at all depths, or are sorted with `sort_keys`; keys that are not texts are made texts.
     """
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value

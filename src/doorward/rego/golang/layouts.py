@@ -560,8 +560,8 @@ class _Reader:
         return count
 
     def fraction(self, element: str) -> None:
-        """Read a fraction of a second: with as many digits as the element `.000`, or
-        _BadValueError; with any number of digits, or none, for `.999`.
+        """Read a fraction of a second into `nanosecond`: with as many digits as the element `.000`
+        has, or _BadValueError; with any number of digits, or none, for `.999`.
         """
         if element[1] == "0":
             if len(self.rest) < len(element):

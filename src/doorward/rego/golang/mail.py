@@ -222,7 +222,9 @@ class _Reader:
         return self.text[start : self.at]
 
     def dotted(self) -> None:
-        """Read words with dots between them."""
+        """Move past words with dots between them. _NoAddressError if there is none here, or if a
+        dot is at an end or behind another dot; `at` is then anywhere behind the start.
+        """
         if not all(self.atom().split(".")):
             raise _NoAddressError
 
@@ -257,7 +259,9 @@ def _has_unknown_charset(word: str) -> bool:
 
 
 def _is_quoted_printable(text: str) -> bool:
-    """Return True for printable ASCII in which each `=` has two hexadecimal digits."""
+    """Return True for printable ASCII (with tabs and line breaks) in which two hexadecimal digits
+    follow each `=`; also for an empty text.
+    """
     others = text.split("=")[1:]
     if not all(" " <= character <= "~" or character in "\r\n\t" for character in text):
         return False

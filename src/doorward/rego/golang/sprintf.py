@@ -124,8 +124,9 @@ _MAX_TEMPLATE: Final = 4096
 
 @lru_cache(maxsize=1024)
 def _plain_template(template: str) -> _Template | None:
-    """Return the parts of a template without indexes, `*` and `%%`; None for other templates and
-    for long ones. Cached.
+    """Return a template cut at its verbs, each with its flags, width and precision, if all of them
+    are of the plain form; None for one with argument indexes, `*` or `%%`, with an unknown or
+    missing verb, or too long. Cached.
     """
     if len(template) > _MAX_TEMPLATE:
         return None
@@ -527,7 +528,10 @@ def _rune(number: int) -> str:
 
 
 def _unicode(number: int, spec: _Spec) -> str:
-    """Format an integer as `U+0041` for `%U`, with the flag `#` as `U+0041 'A'`."""
+    """Format an integer as `U+0041` for `%U`, with as many digits as the precision of `spec` and at
+    least four; with the flag `#` as `U+0041 'A'` if the character can be printed. A negative one
+    wraps around at 64 bits, as in Go.
+    """
     code = number % (1 << 64)
     text = "U+" + format(code, "X").zfill(max(4, spec.precision or 0))
     if spec.sharp and code <= _MAX_RUNE and is_graphic(_rune(code)):

@@ -470,7 +470,9 @@ def _js(text: str) -> str:
 
 
 def _js_char(char: str) -> str:
-    """Return a character escaped for a JavaScript string, as the function `js` does."""
+    r"""Return a character as the function `js` escapes it for a JavaScript string: backslash and
+    quotes behind a backslash, control characters, `<>&=` and what cannot be printed as `\u003C`.
+    """
     if char in "\\'\"":
         return "\\" + char
     if char < " " or char in "<>&=":

@@ -172,8 +172,8 @@ class URL:
 
 
 def read_url(url: str) -> URL:
-    """Return the parts of `url`. BuiltinError, in Go's words and without passwords, if it is
-    invalid.
+    """Return the parts of `url`, its fragment included, unescaped. BuiltinError, in Go's words and
+    without passwords, if it is invalid.
     """
     address, _, fragment = url.partition("#")
     try:
@@ -421,14 +421,18 @@ def _zone_text(zone: str) -> str:
 
 
 def _check_host_bytes(octets: bytes) -> None:
-    """Raise BuiltinError for the first byte that is not allowed in a host name."""
+    """Raise BuiltinError, in Go's words, for the first byte that is not allowed in a host name;
+    bytes above ASCII and `%` are.
+    """
     for code in octets.replace(b"%", b""):
         if code < 0x80 and not (chr(code).isalnum() or code in _HOST_BYTES):
             raise BuiltinError(f"invalid character {_quote(chr(code))} in host name")
 
 
 def _split_host(host: str) -> tuple[str, str]:
-    """Return the host without brackets, and its port or ""."""
+    """Return the host without the brackets of an IPv6 address, and its port, "" if there is none
+    (or nothing behind the colon).
+    """
     colon = host.rfind(":")
     port = ""
     if colon >= 0 and _PORT.match(host[colon:]):

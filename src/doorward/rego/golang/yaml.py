@@ -102,8 +102,9 @@ _REFUSED_KEY: Final[Any] = object()
 
 
 def _find_refused(value: Value, known: set[int]) -> None:
-    """Raise BuiltinError if there is a `_Refused` in a value. `known` has the ids of collections
-    without one.
+    """Raise BuiltinError, with its message, if there is a `_Refused` (a number or member that JSON
+    does not have) in a value, at any depth. `known` has the ids of collections that were searched
+    without finding one; those searched are added.
     """
     if isinstance(value, _Refused):
         raise BuiltinError(value.message)

@@ -157,7 +157,10 @@ def loader_class() -> Any:
             self.numbers.append(number)
 
         def fetch_flow_collection_end(self, token_class: Any) -> None:
-            """Read a closing bracket, which need not close one."""
+            """Read a closing bracket and append its token of the class `token_class`. It need not
+            close one: then the parser refuses it later. The number of the collection is forgotten,
+            so that an empty one cannot be a key.
+            """
             is_open = self.flow_level > 0
             super().fetch_flow_collection_end(token_class)
             if is_open:

@@ -329,8 +329,8 @@ def is_path(term: Term) -> bool:
 
 
 def parts(term: Term) -> Iterator[Term]:
-    """Yield the terms directly inside `term`, of a call also the reference to its function; nothing
-    for a comprehension.
+    """Yield the terms directly inside `term`, of a call also the reference to its function (not the
+    name of a built-in); nothing for a scalar, a variable or a comprehension.
     """
     if type(term) is Constant or type(term) is Var:
         return

@@ -545,10 +545,10 @@ class _Virtual:
 
     def _each_rule(self, unknown: bool) -> Solutions:
         """Yield the solutions of a reference into a set or object. With an unknown key, each rule's
-        body is evaluated before its head; with a known key and unknown rules, its head first; known
-        rules are evaluated and the key is looked up. If the reference ends at a set or object that
-        several solutions fill, known rules build the document, and unknown ones go into the
-        support.
+        body is evaluated before its head; with a known key and rules that are unknown (`unknown`),
+        its head first; known rules are evaluated and the key is looked up. If the reference ends at
+        a set or object that several solutions fill, known rules build the document, and unknown
+        ones go into the support.
         """
         search, walk = self.search, self.walk
         longest = max(len(rule.path) + rule.is_set for rule in self.node.rules)

@@ -126,8 +126,8 @@ class Partial:
 
     @cached_property
     def queries(self) -> tuple[nodes.Body, ...]:
-        """The residual queries, one of which must hold: no query means never, an empty query
-        always.
+        """The residual queries as syntax trees, one of which must hold: no query means never, an
+        empty query always. Computed once.
         """
         if self._settled is None:
             return tuple([body_to_nodes(each) for each in self._queries])

@@ -52,7 +52,9 @@ def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[T
 
 
 def _function_of(search: SearchContext, mock: Term) -> Operator | None:
-    """Return the function or built-in that a `with` value names; None if it names none."""
+    """Return the function of the policies (a reference) or built-in (a name) that the value of a
+    `with` names; None if it is another term.
+    """
     if type(mock) is not Ref:
         return None
     if search.program.function(mock) is not None:

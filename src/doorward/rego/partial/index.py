@@ -125,8 +125,9 @@ def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Te
 
 
 def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term | None:
-    """Return the subject of an index level: a constant path of base documents, or for a parameter
-    of the function its position as a `Constant`; None for other terms.
+    """Return what a level of the index compares: a constant path of base documents (no rules there,
+    by `is_virtual`), or for a parameter of the function its position as a `Constant`; None for
+    other terms.
     """
     if type(term) is Var:
         args = rule.args or ()

@@ -352,8 +352,9 @@ class _Stages:
         return [self._mark(lowered, expr)]
 
     def _some_in(self, term: nodes.SomeIn) -> Expr:
-        """Lower `some k, v in xs` to `v = xs[k]`, and `some v in xs` to the same with a new
-        variable as the key.
+        """Lower `some k, v in xs` to the equation `v = xs[k]`, and `some v in xs` to the same with
+        a new variable as the key. The declared variables get their generated names in the order of
+        their names, as in OPA.
         """
         key = self.locals.fresh() if term.key is None else None
         declared = [var.name for p in (term.key, term.value) if p for var in pattern_vars(p)]
@@ -369,7 +370,9 @@ class _Stages:
         return Expr((value, Ref((*inside, operand))), EQUALITY)
 
     def _every(self, term: nodes.Every) -> Expr:
-        """Lower an `every`, which counts in `closures`; a missing key gets a new variable."""
+        """Lower an `every` to an expression, its body too, and count it in `closures`; a missing
+        key gets a new variable.
+        """
         self.closures += 1
         domain = self.term(term.domain)
         key = self.locals.fresh() if term.key is None else self.term(term.key)
@@ -704,7 +707,7 @@ def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
     assert callable(below)
 
     def change(term: Term) -> Term:
-        """Apply `whole` to the comprehensions in a term."""
+        """Return a term with `whole` applied to its outermost comprehensions, at any depth."""
         if type(term) is Comprehension:
             node = whole(term)
             assert isinstance(node, Comprehension)

@@ -219,7 +219,7 @@ def _nests_in(term: Term) -> bool:
 
 
 def _is_evaluated(term: Term) -> bool:
-    """Return True if the term contains a reference, call or comprehension."""
+    """Return True if the term is or contains, at any depth, a reference, call or comprehension."""
     if type(term) in (Constant, Var):
         return False
     if type(term) is Comprehension:

@@ -59,8 +59,8 @@ def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
 
 
 def _order_inner_bodies(expr: Expr, around: set[str], arity: Arity) -> Expr:
-    """Return an expression with the bodies inside it in order. `around` are the variables bound
-    outside; those of an `every` are added to it.
+    """Return an expression with the bodies inside it (`every`, comprehensions at any depth) in a
+    safe order. `around` are the variables bound outside; those of an `every` are added to it.
     """
     if expr.every is not None:
         around.update(_names(expr.every.key), _names(expr.every.value))

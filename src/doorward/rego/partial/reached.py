@@ -61,7 +61,9 @@ def reached(program: Program, expr: Expr) -> Iterator[Expr | Rule]:
     exprs, rules, seen = [expr], list[Rule](), set[int]()
 
     def read(terms: Iterable[Term]) -> None:
-        """Note the bodies inside terms, and the rules that their references lead to."""
+        """Add to `exprs` the bodies of the comprehensions in terms, and to `rules` the rules that
+        their references below `data` may lead to.
+        """
         for term in inner_terms(terms):
             if type(term) is Comprehension:
                 exprs.extend(term.body)

@@ -539,8 +539,9 @@ class Search:
             yield from self.unify(value, other, where, there, site)
 
     def _comprehend(self, term: Comprehension, bindings: Bindings) -> Value:
-        """Return the value of a known comprehension: a list, a frozenset of keys, or a dict.
-        EvalError if an object gets two different values for a key.
+        """Return the value of a comprehension that reads nothing unknown: a list, a frozenset of
+        keys, or a dict in key form. Its bindings are undone. EvalError if an object gets two
+        different values for a key; errors of its body pass through.
         """
         number = self.number()
         if term.kind == "object":
@@ -638,7 +639,9 @@ class Search:
         return Var(f"$_leaf_{self._generated}")
 
     def _count(self) -> None:
-        """Check the deadline after every `_TICKS` calls; EvalError if it has passed."""
+        """Count a call; after every `_TICKS` calls check the deadline. EvalError (cancelled) if it
+        has passed; nothing happens without a deadline.
+        """
         self._ticks -= 1
         if self._ticks < 0:
             self._ticks = _TICKS
@@ -694,8 +697,9 @@ def has_open_keys(term: Term, where: Bindings) -> bool:
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
-    """Return the value under `key` in a term, with the bindings in which to read it; None if there
-    is none. The member of a set is its own value.
+    """Return the value under `key` in a term, read in the bindings `where`, with the bindings in
+    which to read the value; None if there is none, and for other terms. The member of a set is its
+    own value. Keys of a collection must be known.
     """
     if type(term) is Constant:
         target = lookup(term.value, key.value)

@@ -131,7 +131,9 @@ class _State:
 
 
 def _state(program: Program) -> _State:
-    """Return the parts of a program that can be saved, nodes replaced by numbers."""
+    """Return the parts of a program that can be saved and are needed to restore it, with numbers in
+    place of the ids of nodes.
+    """
     numbers = program.root.numbers()
     graph, types = program.graph, program.types
     return _State(

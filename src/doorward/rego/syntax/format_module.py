@@ -189,7 +189,9 @@ class ModuleWriter:
         self.layout.end_line()
 
     def hoisted_rule(self, rule: Rule) -> None:
-        """Write all comments of the rule on lines above it, then the rule without comments."""
+        """Write all comments of the rule, also those inside it, on lines above it, then the rule
+        without comments.
+        """
         inside = self.layout.take_comments(rule.span)
         above = inside if self.layout.beside is None else [self.layout.beside, *inside]
         self.layout.beside = None
@@ -432,7 +434,9 @@ def _import_rank(item: Import) -> tuple[object, str]:
 
 
 def _groups(imports: Sequence[Import]) -> list[list[Import]]:
-    """Group imports that are on consecutive rows."""
+    """Return the imports in groups of those on consecutive rows of the source, which are in the
+    order of `imports`.
+    """
     groups: list[list[Import]] = []
     last = -2
     for item in imports:

@@ -218,7 +218,9 @@ class TermWriter:
         self.layout.write("}")
 
     def negation(self, not_: Not, span: Span) -> None:
-        """Write `not` and its operand."""
+        """Write `not` and its operand, in braces if it has them in the source, the comments above
+        it first. UnexpectedComment if a comment has no place.
+        """
         self.layout.pass_row(span.row)
         self.layout.write("not ")
         self.operand(not_.body, span, braces=not_.braces)
@@ -739,7 +741,9 @@ def _has_index(expr: Expr) -> bool:
 
 
 def _begins_with_brace(term: object) -> bool:
-    """Return True if the text of a term begins with `{`."""
+    """Return True if the text of a term begins with `{`, also as the head of a reference or the
+    left side of an operator.
+    """
     match term:
         case Set(items=items):
             return bool(items)

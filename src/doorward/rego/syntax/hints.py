@@ -310,8 +310,8 @@ def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> li
 
 
 def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
-    """Return a hint about the bracket between `statement` and `span` that is not closed or closes
-    another one; None if all are balanced.
+    """Return a hint about the bracket between the offset `statement` and `span` that is not closed
+    or closes another one; None if all up to `span` are balanced.
     """
     opened: list[Token] = []
     lexer = Lexer(source)

@@ -428,7 +428,7 @@ def has_braces(rule: Rule) -> bool:
 
 
 def _scalar_kind(value: object) -> str:
-    """Return the JSON type name of a scalar."""
+    """Return the name of a scalar's type in OPA's JSON: `null`, `boolean`, `string` or `number`."""
     match value:
         case None:
             return "null"

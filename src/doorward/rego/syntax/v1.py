@@ -41,7 +41,9 @@ def check_is_v1(module: Module, removed: Container[str]) -> None:
 
 
 def _imports(module: Module) -> Iterator[Diagnostic]:
-    """Yield an error for each import with the name of an earlier one."""
+    """Yield an error for each import whose name (its alias, or the last part of its path) an
+    earlier one has.
+    """
     seen: dict[str, str] = {}
     for item in module.imports:
         ref = item.path if isinstance(item.path, Ref) else Ref(item.path, ())

@@ -123,7 +123,9 @@ def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
 
 
 def _rewrite_value(value: object, replacement: Callable[[Node], Node]) -> object:
-    """Rewrite the nodes in a field's value; an unchanged value is returned as the same object."""
+    """Return a field's value with the nodes in it rewritten by `rewrite`, in tuples too; an
+    unchanged value is returned as the same object.
+    """
     if type(value) is tuple:
         new = tuple(_rewrite_value(item, replacement) for item in value)
         return new if any(a is not b for a, b in zip(new, value, strict=True)) else value

@@ -76,9 +76,9 @@ class _Reporter:
         self.inside(closures)
 
     def operand(self, node: Node, closures: list[Node]) -> None:
-        """Report the calls in `node`. The comprehensions and inner bodies in it are appended to
-        `closures`, except those in the operands of a call: these are reported after the call,
-        unless the call is wrong.
+        """Append to `errors` those of the wrong calls in `node`, inner ones first. The
+        comprehensions and inner bodies in it are appended to `closures`, except those in the
+        operands of a call: these are reported after the call, unless the call is wrong.
         """
         match node:
             case Call():

@@ -106,7 +106,10 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
 
 
 def closures_of(expr: Expr) -> Iterator[Closure]:
-    """Yield the outermost comprehensions and inner bodies of a flat expression."""
+    """Yield the closures of a flat expression, outermost ones alone: itself if it is an `every`,
+    `not`, `and` or `or`, otherwise the comprehensions in its term or operands. Its `with` is not
+    searched.
+    """
     term = expr.term
     if isinstance(term, (Every, Not, And, Or)):
         yield term

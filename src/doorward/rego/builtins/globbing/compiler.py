@@ -275,8 +275,8 @@ def _choice(options: list[list[Part]]) -> _Choice:
 
 
 def _plain(parts: list[Part], stops: str) -> Matcher | None:
-    """A matcher without a regular expression, for a glob that is plain text with at most one `*` or
-    `**`; None for all other globs.
+    """Return a matcher without a regular expression, for a glob that is plain text with at most one
+    `*` or `**`; None for all other globs. `stops` are the delimiters that `*` does not cross.
     """
     texts = [part.text for part in parts if isinstance(part, _Text)]
     wilds = [part for part in parts if isinstance(part, _Wild) and part.sign != "?"]

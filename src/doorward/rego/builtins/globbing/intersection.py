@@ -165,7 +165,7 @@ def _character(char: str) -> _Token:
 
 
 def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Sort the ranges and merge those that overlap or adjoin."""
+    """Return the ranges of characters sorted, with those that overlap or adjoin merged."""
     united: list[tuple[str, str]] = []
     for low, high in sorted(ranges):
         if united and ord(low) <= ord(united[-1][1]) + 1:

@@ -620,7 +620,10 @@ class _Builder:
 
 
 def _glue(matchers: Sequence[Matcher]) -> Matcher | None:
-    """Return one matcher without a tree for several; None if there is none."""
+    """Return one matcher for several in a row that needs no tree of them: for wild cards with the
+    same stops, or for matchers that all have known lengths. None for fewer than two, and for
+    others.
+    """
     if len(matchers) <= 1:
         return None
     every = _glue_wild(matchers)

@@ -434,8 +434,9 @@ class _Walker:
         return ""
 
     def types_with(self, parent: Node, name: str) -> list[str]:
-        """The possible types of a type that have a field, and their interfaces that have it, the
-        most common ones first.
+        """Return the names of the possible object types of `parent` that have the field `name`, and
+        of their interfaces that have it: the interfaces that most of the types have first, then by
+        name.
         """
         objects: list[str] = []
         counts: dict[str, int] = {}

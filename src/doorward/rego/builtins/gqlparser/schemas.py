@@ -390,7 +390,9 @@ def is_compatible(type_: Node, other: Node) -> bool:
 
 
 def _check_once(nodes: list[Node], head: str) -> None:
-    """Check that each name is there once."""
+    """Raise BuiltinError, its message beginning with `head`, at the first node whose name an
+    earlier one has; nothing if all names differ.
+    """
     seen: set[str] = set()
     for node in nodes:
         if node["Name"] in seen:

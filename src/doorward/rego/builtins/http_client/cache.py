@@ -87,8 +87,8 @@ class ResponseCache:
             self._remove(key)
 
     def _remove_stale(self) -> None:
-        """Remove the entries that are no longer fresh, at most every `stale_after` seconds; never
-        if that is 0.
+        """Remove the entries that are no longer fresh, at most every `stale_after` seconds; do
+        nothing before, or if that is 0. The lock must be held.
         """
         if not self._stale_after or (now := self._clock()) < self._looked_at + self._stale_after:
             return

@@ -224,8 +224,8 @@ def _check_operations(operations: object) -> None:
 
 
 def _check_chain(chain: object) -> None:
-    """Raise BuiltinError unless `x5c` is a list of certificates in base64. They are not verified
-    and not used.
+    """Raise BuiltinError unless `x5c` is a list, perhaps empty, of certificates in base64 (line
+    breaks ignored). They are not verified and not used.
     """
     from cryptography import x509  # loaded by those who use it
 

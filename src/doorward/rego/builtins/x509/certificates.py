@@ -445,8 +445,9 @@ def _alternative_names(certificate: Certificate, extension: Extension) -> bool:
 
 
 def add_names(names: Names, value: bytes) -> None:
-    """Add the alternative names in the value of an extension; other kinds of names are passed over.
-    ValueError if the value or a name is malformed.
+    """Add the alternative names in the value of an extension (mail addresses, DNS names, URIs, IP
+    addresses) to `names`; other kinds are passed over. ValueError, in Go's words, if the value or a
+    name is malformed.
     """
     reader = Reader(value).inside(der.SEQUENCE, "x509: invalid subject alternative names")
     while not reader.is_empty:
@@ -510,8 +511,8 @@ def _name_constraints(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _add_constraints(into: Names, reader: Reader) -> bool:
-    """Add the names of a list of subtrees to `into`. Return False if one is of an unknown kind,
-    which is left out. ValueError if one is malformed.
+    """Read the rest of `reader`, a list of subtrees, and add their names to `into`. Return False if
+    one is of an unknown kind, which is left out. ValueError, in Go's words, if one is malformed.
     """
     is_understood = True
     fault = "x509: invalid NameConstraints extension"

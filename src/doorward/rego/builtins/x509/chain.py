@@ -236,8 +236,8 @@ def _is_for(purposes: tuple[int, ...], chain: Sequence[Certificate]) -> bool:
 
 
 def _check_name(leaf: Certificate, name: str) -> None:
-    """Raise Unverified unless the leaf's alternative names include this DNS name or IP address
-    (which may be in brackets). The common name does not count.
+    """Raise Unverified unless the leaf's alternative names include this DNS name (also by a
+    wildcard) or IP address (which may be in brackets). The common name does not count.
     """
     is_bracketed = len(name) >= 3 and name[0] == "[" and name[-1] == "]"
     address = _read_address(name[1:-1] if is_bracketed else name)

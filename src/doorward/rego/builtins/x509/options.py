@@ -65,8 +65,8 @@ def _to_integer(name: str, value: Value) -> int:
 
 
 def _purposes(value: Value) -> tuple[int, ...]:
-    """Go's numbers of the key usages that an array or set names; BuiltinError for another value or
-    an unknown name.
+    """Return Go's numbers of the key usages that an array or set names, in its order; BuiltinError
+    for another value or an unknown name.
     """
     if not isinstance(value, (list, frozenset)):
         raise BuiltinError("'KeyUsages' should be an Array or Set")

@@ -78,8 +78,8 @@ def load_private(block: pem.Block, *, any_form: bool = False) -> Any:
 
 
 def _find_form(parts: list[Element]) -> str:
-    """Return the label of the form whose elements these are. BuiltinError for an algorithm or curve
-    that Go does not know; ValueError or IndexError for another form.
+    """Return the label of the form (PKCS#1, SEC 1 or PKCS#8) whose elements these are. BuiltinError
+    for an algorithm or curve that Go does not know; ValueError or IndexError for another form.
     """
     match parts[1].tag:
         case 0x02 if len(parts) >= _PKCS1_PARTS:

@@ -74,7 +74,9 @@ def failure_of(tests: Sequence[ast.expr]) -> ast.expr:
 
 
 def _inverse(test: ast.expr) -> ast.expr:
-    """Return the negation of a test, without `not` where possible."""
+    """Return code that tests the opposite of `test`, with `is not` for `is` and without a double
+    `not`; other tests get a `not`.
+    """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return operand

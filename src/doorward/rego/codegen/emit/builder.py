@@ -162,9 +162,10 @@ class Builder:
     # Tests and loops
 
     def test(self, condition: ast.expr) -> None:
-        """Write a test: code written next runs only if `condition` holds. The test is joined to the
-        one just opened if that is still empty. In `leaving`, the function returns where the test
-        fails, and no block is nested.
+        """Append a test to the current block: code written next runs only if `condition` holds. It
+        is joined to the test just opened if nothing was written behind that. While `leave` is set,
+        the function returns where the test fails, and no block is nested. A failure is recorded at
+        run time if `number` is set.
         """
         if self._join(condition):
             return

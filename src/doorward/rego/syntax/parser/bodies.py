@@ -184,7 +184,9 @@ class Bodies:
         return (expr,), False
 
     def _parse_group_or(self, other: Callable[[int], Expr | None], start: int) -> Expr | None:
-        """Parse a group, or with `other` what begins without one."""
+        """Parse an expression at offset `start`: a group, one in parentheses with `and` or `or`, or
+        what `other` parses if no group begins here. None after recording an error.
+        """
         before = len(self.cursor.errors)
         expr = self._parse_group(start)
         return other(start) if expr is None and len(self.cursor.errors) == before else expr
