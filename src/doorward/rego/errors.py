@@ -105,8 +105,8 @@ class Diagnostic:
 
 
 def render(diagnostic: Diagnostic) -> str:
-    """Format a diagnostic for people: position, code, message, the source line with a caret, the
-    details, the hint.
+    """Return a diagnostic as text for people: position, code and message, the source line with a
+    caret, the details and the hint, each if there is one. A query is named `<query>`.
     """
     span = diagnostic.span
     position = f"{span.file}:0: " if span.file else ""

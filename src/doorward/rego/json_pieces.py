@@ -314,9 +314,10 @@ class _Reader:
             self._extend()
 
     def _object(self, depth: int) -> Value:
-        """Parse an object, the position being at its `{`. Members are parsed one by one, or many at
-        once where the window can be cut. `depth`: the number of open containers, this one included.
-        StopIteration or ValueError for invalid JSON.
+        """Parse an object, the position being at its `{`, and go behind its `}`. Members are parsed
+        one by one, or many at once where the window can be cut. Of equal keys the last counts.
+        `depth`: the number of open containers, this one included. StopIteration or ValueError for
+        invalid JSON.
         """
         result: dict[Key, Value] = {}
         cuts = _Cuts()

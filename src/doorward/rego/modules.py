@@ -138,7 +138,9 @@ def _uses_metadata(policies: Iterable[Policy]) -> bool:
 
 
 def _text(policy: Policy) -> str:
-    """Return the text of a policy."""
+    """Return the text of a policy, which is a text, a source or a parsed module (then the text that
+    it was parsed from).
+    """
     if isinstance(policy, Module):
         policy = policy.span.source
     return policy if isinstance(policy, str) else policy.text

@@ -128,8 +128,9 @@ _FALSE.value, _FALSE._hash = False, hash("rego false")
 
 
 def to_key(value: Value) -> Key:
-    """Convert a value to key form, in which it is a dict key or a member of a set: itself for a
-    string, null and most numbers, otherwise Boxed.
+    """Return a value in key form, in which it is a dict key or a member of a set: itself for a
+    string, null and most numbers, otherwise Boxed; equal values become equal keys. `from_key` is
+    the way back.
     """
     if type(value) is str:
         return value
@@ -470,8 +471,8 @@ _AT_ONCE: Final = 30_000
 
 
 def _is_plain(arrays: Sequence[Any]) -> bool:
-    """Return True if Python compares these arrays as Rego does: at each position strings only, or
-    integers only.
+    """Return True if Python compares these arrays, as tuples, as Rego does: they contain only
+    strings, only integers, or (if all have one length) one of both at each position.
     """
     inside = set(map(type, chain.from_iterable(arrays)))
     if inside in (_STRINGS, _INTEGERS):

@@ -187,7 +187,9 @@ def in_key_order(pairs: Pairs, beside: Sequence[Term] = ()) -> Pairs:
 
 
 def _has_closed_part(term: Term) -> bool:
-    """Return True if a pattern has a set or key with variables, which a match does not bind."""
+    """Return True if a pattern has, at any depth of arrays and values of objects, a set or key with
+    variables, which a match does not bind.
+    """
     match term:
         case Set():
             return not term.is_ground

@@ -230,7 +230,9 @@ class _Rebuilding:
         return tuple([self.expr(expr) for expr in body]), head
 
     def head(self, head: Head) -> Head:
-        """Return a head with the bodies of its comprehensions in order."""
+        """Return a rule's head with the bodies of the comprehensions in its reference, key and
+        value in order; parameters stay.
+        """
         ref = self.term(head.ref)
         key = None if head.key is None else self.term(head.key)
         value = None if head.value is None else self.term(head.value)

@@ -65,7 +65,7 @@ class Callees:
         return Callee(node=node)
 
     def _builtin(self, name: str) -> Callee | None:
-        """Return the built-in `name`, cached; None if there is none."""
+        """Return the callee for the built-in `name`, None if the registry has none; cached."""
         if name not in self._builtins:
             builtin = self.registry.get(name)
             self._builtins[name] = None if builtin is None else Callee(builtin=builtin)

@@ -95,7 +95,9 @@ def query_in_steps(body: Body, callees: Callees) -> Body:
 
 
 def is_step(expr: Expr) -> bool:
-    """Return True if an expression was added to compute an operand of another one."""
+    """Return True if an expression was added to compute an operand of another one: an equation of a
+    generated variable with a term that has the span of the whole expression.
+    """
     term = expr.term
     if expr.negated or not (isinstance(term, Call) and term.name == "eq"):
         return False

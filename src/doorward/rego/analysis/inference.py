@@ -150,7 +150,9 @@ class Inference:
         return arguments_error(name, "arity mismatch", value.args, target.args, item.span)
 
     def _function(self, term: Term, scope: Scope) -> Function | None:
-        """Return the type of the function that a term names; None for others."""
+        """Return the type of the function or built-in that a term names, as the value of a `with`
+        does; None for others.
+        """
         if not isinstance(term, (Ref, Var)):
             return None
         operator = term if isinstance(term, Ref) else Ref(term, (), term.span)

@@ -42,7 +42,7 @@ class Readers:
         return paths
 
     def _readers_by_node(self) -> dict[int, list[RuleNode]]:
-        """Return the nodes that read each node, by its identity; computed once."""
+        """Return the nodes whose rules read each node directly, by its `id`; computed once."""
         if self._readers is None:
             readers: dict[int, list[RuleNode]] = {}
             for reader, read in self._reads():
@@ -51,7 +51,7 @@ class Readers:
         return self._readers
 
     def _reads(self) -> Iterator[tuple[RuleNode, RuleNode]]:
-        """Yield each node with a node that it reads."""
+        """Yield each node of rules with a node that it reads directly, once for each such pair."""
         for node in self._root.walk():
             for read in self._graph.reads.get(id(node), ()):
                 yield node, read

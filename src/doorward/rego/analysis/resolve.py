@@ -60,7 +60,9 @@ _KINDS = {
 
 
 def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozenset[str]]:
-    """Return the names of the rules in each package, by its path."""
+    """Return the names of the rules that all modules of a package define, by its path; for a
+    reference as a head, its first name.
+    """
     names: dict[tuple[str, ...], set[str]] = {}
     for module in modules:
         names_of_package = names.setdefault(module.package.path, set())

@@ -302,7 +302,9 @@ class AnnotatedDocuments:
         return self._convert(self._named[tuple(name[1:])])
 
     def _convert(self, schema: Any) -> Type | SchemaError:
-        """Return the type of a schema, or its error; computed once per schema."""
+        """Return the type of a schema, or its error, which is returned and not raised; computed
+        once for each schema, by its identity.
+        """
         # INVARIANT: schemas and annotations live as long as this, so that no identity comes twice.
         if id(schema) not in self._types:
             try:

@@ -278,8 +278,8 @@ class Scope:
         return False
 
     def close(self) -> None:
-        """Report unused declarations: those of `some` always, those of `:=` only in strict mode;
-        none for a rule that has other errors.
+        """Report unused declarations of this scope to `names`: those of `some` always, those of
+        `:=` only in strict mode; none for a rule that has other errors. Nothing else changes.
         """
         unused = [(name, d) for name, d in self.declared.items() if not d.used]
         for how in ("assigned", "declared"):

@@ -173,7 +173,7 @@ def _gather(node: RuleNode) -> None:
 
 
 def _prune(node: RuleNode) -> None:
-    """Remove the nodes without rules at or below them."""
+    """Remove from the tree, in place, the nodes below `node` without rules at or below them."""
     for key, child in list(node.children.items()):
         _prune(child)
         if not child.children and not child.definitions:

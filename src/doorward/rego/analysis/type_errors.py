@@ -124,7 +124,9 @@ def _in_order(keys: Sequence[Key]) -> Iterator[Key]:
 
 
 def ref_text(ref: Ref | Var) -> str:
-    """Return a reference as OPA prints it: `data.t.p["a b"][x]`."""
+    """Return a reference as OPA prints it, `data.t.p["a b"][x]`, variables under the names in the
+    source.
+    """
     if isinstance(ref, Var):
         return source_name(ref.name)
     return term_text(ref.head) + "".join(_operand_text(arg) for arg in ref.args)

@@ -205,8 +205,8 @@ def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
 
 
 def keys_of(type_: Type | None) -> Type:
-    """Return the type of the keys of a value of this type; UNKNOWN for a type without keys, any for
-    any.
+    """Return the type of the keys of a value of this type (of a set, its members); UNKNOWN for a
+    type without keys and for None, any for any.
     """
     match type_:
         case ArrayType():

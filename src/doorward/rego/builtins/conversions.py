@@ -140,8 +140,8 @@ def _in_range(text: str, value: Fraction) -> Fraction:
 
 
 def _hexadecimal(match: re.Match[str]) -> Fraction:
-    """The exact value of a matched hexadecimal float: `0x1.8p3` is 12. LimitError for an exponent
-    below `-_MAX_TEXT`, BuiltinError for one above `_MAX_TEXT`.
+    """Return the exact value of a matched hexadecimal float: `0x1.8p3` is 12. An exponent that is
+    too large in size is LimitError if it is negative, BuiltinError if positive.
     """
     integer = (match["whole"] or "").replace("_", "")
     rest = (match["rest"] or "").replace("_", "")

@@ -177,7 +177,7 @@ def abs_(x: AnyNumber) -> int | Number:
 
 @builtin("round", number, returns=number, inverse=inverse("rounding"))
 def round_(x: AnyNumber) -> int:
-    """The nearest integer; a half goes away from zero."""
+    """The nearest integer, exact at any size; a half goes away from zero."""
     mantissa, exponent = form = binary_operand(x)
     if not exponent:
         return mantissa

@@ -65,8 +65,8 @@ _KEYS = any_of(_OBJECT, set_(any_), array(any_))
     inverse=inverse("object_get"),
 )
 def object_get(object_: Value, key: Value, default: Value) -> Value:
-    """Return the value under `key`, or at the path where `key` is an array ([]: the object itself);
-    else `default`.
+    """The value under `key` in an object, or at the path of keys and indexes where `key` is an
+    array ([]: the object itself); `default` if there is none.
     """
     if type(object_) is not dict:
         raise operand_error(1, object_, "object")

@@ -53,8 +53,9 @@ def call_value(state: FunctionState, term: Call) -> Operand:
 
 
 def condition(state: FunctionState, term: Call) -> ast.expr | None:
-    """Return a Python test for a comparison or membership, after writing its operands. None for
-    other calls and for built-ins that a `with` may replace; then nothing is written.
+    """Return a Python test for a comparison or membership, after its operands were appended to the
+    generated code. None, with nothing appended, for other calls and for built-ins that a `with` may
+    replace.
     """
     if term.name in state.plan.mocked:
         return None
@@ -148,9 +149,10 @@ def _function(
 def _builtin(
     state: FunctionState, builtin: Builtin, values: Sequence[Operand], term: Call
 ) -> Operand:
-    """Write a call of a built-in and return its result, tested to be defined. The call is written
-    in line, with checked operands, or as a general call. A relation becomes a loop over its
-    results.
+    """Append to the generated code a call of a built-in, in line where Python computes it exactly,
+    and return its result, tested to be defined. An error of the built-in makes it undefined, or
+    ends the evaluation, as that decides. A relation becomes a loop over its results; a built-in
+    that a `with` may replace is looked up at run time.
     """
     operands = [operand.code for operand in values]
     function = state.constants.named(f"fn.{builtin.name}", builtin.call)

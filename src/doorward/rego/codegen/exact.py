@@ -47,7 +47,9 @@ __all__ = ["ExactRules", "link_exactly"]
 
 
 def link_exactly(plan: Plan) -> Linked:
-    """Return the program of an exact `plan`, ready for evaluation."""
+    """Return the program of an exact `plan`, ready for evaluation, with an object for each node of
+    rules that compiles its code when it is first called.
+    """
     code = Functions(plan)
     for node in plan.root.walk():
         if node.definitions:

@@ -142,7 +142,10 @@ class Functions:
 
     @gc_paused()
     def _compile(self, source: Source, write: Write) -> CodeType:
-        """Generate and compile the code and bind its constants in the namespace."""
+        """Generate the code of one function by `write`, compile it, bind its constants in the
+        namespace, and return it. The lock must be held. CompileError if Python's compiler refuses
+        it.
+        """
         constants = Constants(shared=self.namespace)
         (code,) = unit(source, [write(self.plan, constants)]).functions()
         # Before the caller installs the code, which another thread may then call at once.

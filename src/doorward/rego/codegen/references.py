@@ -145,8 +145,9 @@ def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
-    """Write the answer of the rules at `node`, from the evaluation's cache or computed and stored
-    there. Return its name; the value may be UNDEFINED, which is not tested.
+    """Append to the generated code what reads the answer of the rules at `node` from the
+    evaluation's cache, or computes and stores it there. Return the variable that holds it; its
+    value may be UNDEFINED, which is not tested.
     """
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
     slot = ast.Constant(value=state.plan.slot(node))
@@ -181,8 +182,9 @@ def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
 
 
 def _nodes(state: FunctionState, path: Sequence[Key], operands: Sequence[Term]) -> Operand:
-    """Write a walk along `operands` through nodes of rules and base data that are known only at run
-    time, and return the document at its end. Open operands become loops.
+    """Append to the generated code a walk along `operands` through nodes of rules and base data
+    that are known only at run time, from the node at the constant `path`, and return the document
+    at its end, tested to be defined. Open operands become loops.
     """
     evaluation = load(state.env.evaluation)
     where = state.constants.add(tuple(path))

@@ -398,7 +398,8 @@ class _Reader:
 
     def _any_item(self, ref: Term, term: Term) -> bool:
         """Collect the test of an equation like `input.xs[_] = 1`, whose last operand is not a
-        scalar: the collection contains the constant. Return False for other equations.
+        constant: the collection, a path or parameter that the index reads, contains the constant.
+        Return True; False, with nothing collected, for other equations.
         """
         if not isinstance(ref, Ref) or not ref.args or isinstance(ref.args[-1], Scalar):
             return False

@@ -525,8 +525,9 @@ def _prefetch(state: FunctionState, definition: Definition) -> None:
 
 
 def _definition(state: FunctionState, rules: _Rules, definition: Definition, answer: str) -> None:
-    """Write one of several definitions. Its value is stored in the variable `answer`; if that has
-    another value already, the code raises a conflict error.
+    """Append to the generated code one of several definitions of a complete rule or function,
+    `else` branches included. Its value is stored in the variable `answer`; if that has another
+    value already, the code raises a conflict error.
     """
     rule = definition.rule
     if rule.else_rule is None:

@@ -94,7 +94,9 @@ class Group:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables in place of the constants."""
+        """The names of the variables that stand for the constants in the shared code, one for each
+        operand.
+        """
         return frozenset(variable(n) for n in range(len(self.operands)))
 
     @contextmanager

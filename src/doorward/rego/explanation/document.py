@@ -31,8 +31,8 @@ def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[st
 
 
 def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
-    """Return the document of a rule that was evaluated, with its definitions unless `depth` is
-    `MAX_DEPTH`.
+    """Return the JSON document of a rule that was evaluated: its name, operands and answer (left
+    out if undefined), secrets masked, and its definitions unless `depth` is `MAX_DEPTH`.
     """
     document: dict[str, Any] = {"rule": attempt.name}
     if attempt.operands:

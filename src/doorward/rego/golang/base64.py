@@ -46,8 +46,8 @@ def decode(x: str) -> bytes:
 
 
 def url_decode(x: str) -> bytes:
-    """Decode URL-safe base64, with or without padding; line ends are ignored. BuiltinError, in Go's
-    words, if it is invalid.
+    """Decode URL-safe base64, with or without padding, line ends ignored, and return the bytes.
+    BuiltinError, in Go's words, if it is invalid.
     """
     if "=" not in x:
         # Digits alone, as tokens have them, at half the price; whatever else comes out below.

@@ -428,7 +428,9 @@ class _Reader:
         self.is_utc = False
 
     def take(self, count: int) -> str:
-        """Remove and return `count` characters; _BadValueError if there are fewer."""
+        """Remove `count` characters from the start of `rest` and return them; _BadValueError if
+        there are fewer.
+        """
         if len(self.rest) < count:
             raise _BadValueError
         taken, self.rest = self.rest[:count], self.rest[count:]

@@ -211,8 +211,8 @@ class _Reader:
             parts.append(character)
 
     def atom(self) -> str:
-        """Read and return a word of letters, digits, dots and most signs; _NoAddressError if there
-        is none.
+        """Read the longest word of letters, digits, dots and most signs that begins here, and
+        return it; _NoAddressError if there is none.
         """
         start = self.at
         while self.next and _is_atom(self.next):

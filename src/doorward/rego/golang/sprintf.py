@@ -193,7 +193,9 @@ class _Printer:
         return "".join(self.out)
 
     def extra(self) -> None:
-        """Append the arguments that no verb has used, as `%!(EXTRA int64=1)`."""
+        """Append the arguments from `next` on, which no verb has used, with their Go types, as
+        `%!(EXTRA int64=1)`. LimitError if the result gets too long.
+        """
         rest = self.arguments[self.next :]
         texts = [
             f"{_type(argument)}={_print(argument, 'v', _NO_FLAGS)}"

@@ -196,8 +196,9 @@ def _syntax_error(problem: str) -> BuiltinError:
 
 
 def _lex(source: str) -> list[str | list[_Token]]:
-    """Split a template into texts and the tokens of each action, in order. Trim markers (`{{-`,
-    `-}}`) are applied to the texts, comments left out.
+    """Split a template into its texts, perhaps empty, and the tokens of each action, in order. Trim
+    markers (`{{-`, `-}}`) are applied to the texts, comments left out. BuiltinError for an action
+    that is empty, not closed, or has an unknown character.
     """
     pieces: list[str | list[_Token]] = []
     at = 0
@@ -348,8 +349,9 @@ class _Parser:
         raise _syntax_error(f"unexpected {{{{{word}}}}}")
 
     def define(self, name: str, depth: int) -> None:
-        """Parse the body of `define` or `block` up to its `end` and store it under the name. A body
-        without text never replaces another; BuiltinError for two with text.
+        """Parse the body of `define` or `block` up to its `end`, with no variables but `$`, and
+        store it in `template` under the name. A body without text never replaces another.
+        BuiltinError for two with text, or if it is invalid.
         """
         outer, self.variables = self.variables, ["$"]
         body, end = self.block(frozenset({"end"}), depth + 1, loops=0)

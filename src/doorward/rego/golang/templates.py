@@ -160,7 +160,9 @@ class _Run:
         self.out.append(text)
 
     def step(self) -> None:
-        """Count a step; LimitError above `MAX_STEPS`. Every 256 steps the deadline is checked."""
+        """Count a node or round; LimitError above `MAX_STEPS`. Every 256 steps the deadline is
+        checked, whose error passes through.
+        """
         self.steps += 1
         if self.steps & _BETWEEN == 0:
             self.check_deadline()
@@ -439,7 +441,9 @@ def _println(*values: Any) -> str:
 
 
 def _bounded_texts(values: Iterable[Any]) -> Iterator[str]:
-    """Yield values as text; LimitError above `MAX_TEXT` in all."""
+    """Yield each of `values` as Go prints it; LimitError as soon as they have more than `MAX_TEXT`
+    characters together.
+    """
     size = 0
     for value in values:
         text = _show(value)

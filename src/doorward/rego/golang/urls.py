@@ -98,7 +98,9 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 def _percent_decode(octets: bytes) -> bytes:
-    """Decode `%XX` but not `+`; BuiltinError for a `%` without two hexadecimal digits."""
+    """Return the bytes with each `%XX` decoded, but not `+`; BuiltinError, in Go's words, for a `%`
+    without two hexadecimal digits.
+    """
     if b"%" not in octets:
         return octets
 

@@ -209,7 +209,8 @@ class _Reader:
 
     def _mapping(self, node: Node) -> dict[Key, Value]:
         """Return the object of a mapping, merge keys (`<<`) applied in order; of equal keys the
-        last wins. BuiltinError for a collection as a key.
+        last wins. A key that Go's library refuses leaves a mark, which is an error only if the
+        object is kept. BuiltinError for a collection as a key; values are counted (LimitError).
         """
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
@@ -495,8 +496,9 @@ def _read_again(
     text: str, enforced: Callable[[int], AbstractContextManager[object]], *, is_key: bool
 ) -> str:
     """Return a string as OPA's library reads its JSON, which it takes for YAML: U+0085 is a line
-    break, and folded. BuiltinError for characters that YAML refuses, and for a key that is longer
-    than `MAX_KEY` or has a line break.
+    break, and folded, and lone surrogates become U+FFFD. What YAML might read differently is read
+    in the context of `enforced`, called with its length. BuiltinError for characters that YAML
+    refuses, and for a key that is longer than `MAX_KEY` or has a line break.
     """
     if is_key and len(text) > MAX_KEY // 6 and len(json_text(text)) > MAX_KEY:
         raise BuiltinError("yaml: did not find expected ',' or '}'")

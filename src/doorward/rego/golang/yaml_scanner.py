@@ -134,7 +134,10 @@ def loader_class() -> Any:
             """Do nothing: keys are checked where they are looked up."""
 
         def save_possible_simple_key(self) -> None:
-            """Note that a simple key may begin here, if it may."""
+            """If a simple key may begin here, note its place and the number of its first token, so
+            that a later `:` finds it; otherwise do nothing. ScannerError if it replaces one that is
+            required.
+            """
             if self.allow_simple_key:
                 super().save_possible_simple_key()
                 number = self.tokens_taken + len(self.tokens)
@@ -262,8 +265,9 @@ def loader_class() -> Any:
             self.scan_line_break()
 
         def scan_tag_handle(self, name: str, start_mark: Any) -> str:
-            """Read and return a handle: `!`, `!name!`, or in a tag the part `!name` of one
-            without.
+            """Read a handle at a `!` and return it: `!`, `!name!`, or in a tag also `!name`, which
+            is the beginning of a suffix. `name` is `tag` or `directive`, for errors too.
+            ScannerError if no handle is here.
             """
             if self.peek() != "!":
                 self.fail(f"while scanning a {name}", start_mark, "did not find expected '!'")
@@ -335,8 +339,9 @@ def loader_class() -> Any:
             return yaml.ScalarToken("".join(chunks), False, start, end, style)
 
         def scan_block_scalar_header(self, start: Any) -> tuple[str, int]:
-            """Read the line of a block scalar's indicator. Return the chomping, which is "" for the
-            default, and the column where lines begin, 0 if it is not given.
+            """Read the line of a block scalar's indicator, from behind that, with its line break.
+            Return the chomping, `-`, `+` or "" for the default, and the column where lines begin, 0
+            if it is not given. ScannerError for an invalid header.
             """
             before, digit, behind = self.take(_HEADER).groups()
             if digit == "0":

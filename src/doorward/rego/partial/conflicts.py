@@ -348,8 +348,8 @@ def _rename_expr(expr: Expr, around: Collection[str]) -> Expr | None:
 
 def _contradicts(body: Body) -> bool:
     """Return True if the body certainly never holds: it has an expression and its negation, `x !=
-    x`, or comparisons with constants that no value satisfies. Expressions with `with` or `every` do
-    not count. False means unknown.
+    x`, or comparisons of one term with constants that no value satisfies. Expressions with `with`
+    or `every` do not count. False means that it may hold.
     """
     exprs = [expr for expr in body if not expr.withs and expr.every is None]
     # What is under `with` says nothing about the document outside of it.

@@ -266,8 +266,8 @@ def set_(items: Iterable[Term]) -> Term:
 
 
 def object_(items: Iterable[tuple[Term, Term]]) -> Term:
-    """Return the object of `items`, as a constant if they all are constants; of equal keys the last
-    value counts.
+    """Return the object of `items` (keys and values), as a constant if they all are constants; of
+    equal keys the last value counts, at the place of the first.
     """
     pairs = dict(items)
     if all(type(k) is Constant and type(v) is Constant for k, v in pairs.items()):

@@ -717,7 +717,9 @@ def _is_verdict(key: Term, value: Term, names: set[str]) -> bool:
 
 
 def _nest(body: Body) -> Iterator[Expr]:
-    """Yield the expressions of a body and of the bodies inside them."""
+    """Yield the expressions of a body and of the bodies inside them (`every`, comprehensions),
+    outer ones before inner ones.
+    """
     for expr in body:
         yield expr
         if expr.every is not None:
@@ -728,7 +730,9 @@ def _nest(body: Body) -> Iterator[Expr]:
 
 
 def _comprehensions(term: Term) -> Iterator[Comprehension]:
-    """Yield the outermost comprehensions in a term."""
+    """Yield the outermost comprehensions in a term, at any depth; those inside of others are left
+    out.
+    """
     if type(term) is Comprehension:
         yield term
     else:

@@ -258,9 +258,9 @@ class _Walk:
             yield from search.unify(self.result, Constant(value), self.b2, self.b1, self.site)
 
     def _note_conflicts(self, plugged: Path, node: Node | None) -> None:
-        """Record in `search.conflicts` rules below a node that may give one document two values:
-        they are not inlined where the document as a whole stays, and no longer seen where what
-        comes behind it does not hold.
+        """With `settings.truth`, record in `search.conflicts` rules below a node that may give one
+        document two values, each document once: they are not inlined where the document as a whole
+        stays. Hidden nodes and functions are left out; nothing is yielded or saved.
         """
         search = self.search
         seen = plugged, known_documents(search)
@@ -289,8 +289,9 @@ class _Walk:
         return document if below is UNDEFINED else merge(below, document)
 
     def _leaves(self, plugged: Path, node: Node) -> Any:
-        """Return an object with the values of all rules below a node, nested by their paths. Hidden
-        nodes and undefined rules are left out.
+        """Return an object with the values of all rules below a node, nested by their paths, in key
+        form; nothing that they read may be unknown. Hidden nodes, functions and undefined rules are
+        left out. Errors of rules pass through.
         """
         document: dict[Any, Value] = {}
         for child in node.sorted():
@@ -623,8 +624,9 @@ class _Virtual:
         return self._follow_value(term, own, self.pos + 1)
 
     def _build_document(self) -> Any:
-        """Return the whole set or object that known rules build; cached until the present `with`
-        ends. EvalError for two values under one key.
+        """Return the whole set or object that the node's rules build, of which nothing may be
+        unknown; cached until the present `with` ends. EvalError for two values under one key;
+        errors of rules pass through.
         """
         cached = self.search.replaced.cached(self.plugged)
         if cached is not None:

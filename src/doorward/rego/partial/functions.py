@@ -261,8 +261,8 @@ class _Function:
             yield from self._rule(self.node.default, state, [False])
 
     def _note_conflict(self) -> None:
-        """Record in `search.conflicts` two rules of the function that may give different values for
-        these operands.
+        """Append to `search.conflicts` the first two rules of the function that may give different
+        values for these operands, if there are such.
         """
         search, site = self.search, self.site
 

@@ -275,7 +275,9 @@ class _Stages:
                 self.locals.named(var.name)
 
     def body(self, body: nodes.Body) -> Body:
-        """Lower a body; `true` if nothing is left of it."""
+        """Lower a body to the expressions that its expressions become, in order; `true` if nothing
+        is left of it.
+        """
         node = [lowered for expr in body for lowered in self.expr(expr)]
         return tuple(node) or (_TRUE,)
 
@@ -471,8 +473,8 @@ class _Stages:
     # 2. Calls
 
     def split_calls_of(self, rule: Rule) -> None:
-        """Move the calls in a rule's head and body into expressions of the body; changes the rule
-        in place.
+        """Move the calls in the head and body of one branch of a rule into expressions of the body,
+        those of the head last; changes the rule in place.
         """
         added: list[Expr] = []
         if rule.args is not None:

@@ -25,7 +25,9 @@ class Locals:
         self._names: dict[str, str] = {}
 
     def fresh(self) -> Var:
-        """Return a variable with the next free generated name."""
+        """Return a new variable with the next generated name (`__local0__`, …) that the text does
+        not contain; each call gives another one.
+        """
         while True:
             name = f"{self._prefix}{self._count}__"
             self._count += 1

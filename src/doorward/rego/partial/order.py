@@ -96,7 +96,9 @@ def _map(term: Term, change: Callable[[Term], Term]) -> Term:
 
 
 def _names(term: Term) -> Iterator[str]:
-    """Yield the variables of a term, `data` and `input` included, outside its comprehensions."""
+    """Yield the variables of a term, once for each occurrence, `data` and `input` included (of a
+    path its head alone), but not those in comprehensions.
+    """
     if type(term) is Var:
         yield term.name
     elif is_path(term):

@@ -380,8 +380,9 @@ class _Plug:
             self._open.discard(var.name)
 
     def reference(self, ref: Ref) -> Term:
-        """Return a reference with its variables replaced. If its head becomes a reference, the two
-        are joined to one.
+        """Return a reference with the variables in it replaced by what they stand for. If its head
+        becomes a reference, the two are joined to one; a path (a constant reference) is returned
+        unchanged.
         """
         if is_path(ref):
             return ref
@@ -413,8 +414,8 @@ def _head(ref: Ref) -> str:
 
 
 def _heads(expr: Expr) -> Iterator[str]:
-    """Yield the variables that are heads of references, `data` and `input` included, in inner
-    bodies too; "" for a head that is not a variable.
+    """Return the variables that are heads of references in an expression, `data` and `input`
+    included, in comprehensions and inner bodies too; "" for a head that is not a variable.
     """
     terms = expr_terms(expr)
     if all(type(term) is Constant or type(term) is Var or is_path(term) for term in terms):

@@ -122,7 +122,9 @@ def _target(target: core.Ref) -> nodes.Ref | nodes.Var:
 
 
 def _operator(operator: core.Operator) -> nodes.Ref:
-    """Convert a function's path or a built-in's name to a reference."""
+    """Return a function's path, or a built-in's name split at its dots, as a reference of the
+    syntax tree.
+    """
     if isinstance(operator, str):
         first, *rest = operator.split(".")
         return nodes.Ref(nodes.Var(first), tuple([nodes.Scalar(part) for part in rest]))

@@ -249,7 +249,10 @@ class Search:
         return functions.call(self, site, expr.operator, expr.args)
 
     def truth(self, site: Site) -> Solutions:
-        """Yield for each value of a single term other than false; an unknown term is saved."""
+        """Yield for each value of the single term at `site` other than false, without its `not` and
+        `with`; for an unknown one, its expression is saved in the residual and there is one
+        solution.
+        """
         (term,) = site.expr.args
         result = Var(f"$_term_{site.number}_{site.index}")
         bindings = site.bindings
@@ -391,7 +394,7 @@ class Search:
         return count
 
     def unknown_names(self) -> set[str]:
-        """Return the unknown variables by their names in the residual."""
+        """Return the names, in the residual, of the variables that are unknown at present."""
         names = set()
         for var, bindings in self.unknowns.variables:
             plugged = self.names.plug(var, bindings)

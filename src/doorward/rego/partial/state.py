@@ -526,7 +526,9 @@ class Replaced:
         return value
 
     def known(self) -> Hashable:
-        """Return the present replacements as a hashable key; None if there are none."""
+        """Return the present replacements by `with`, of data and functions, as a hashable key,
+        equal for equal ones; None if there are none.
+        """
         if not self._targets:
             return None
         functions = frozenset(self._functions[-1].items())

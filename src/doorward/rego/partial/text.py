@@ -123,7 +123,9 @@ def _operands(parts: Sequence[core.Term]) -> str:
 
 
 def _operand(part: core.Term) -> str:
-    """Return one operand of a reference as text: `.name` or `["a b"]`."""
+    """Return one operand of a reference as Rego text: `.name` for a constant that can be written
+    so, otherwise in brackets.
+    """
     if isinstance(part, core.Constant) and isinstance(part.value, str):
         text = operand_text(part.value)
         if text.startswith("."):

@@ -422,7 +422,9 @@ def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, obj
 
 
 def _unknown(text: str, parse_term: ParseTerm) -> str:
-    """Return the text if it is a reference; _AnnotationError otherwise."""
+    """Return the text of an element of `unknowns` if it is a reference; _AnnotationError, in OPA's
+    words, otherwise.
+    """
     try:
         term = parse_term(text)
     except ParseError as error:

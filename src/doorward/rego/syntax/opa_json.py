@@ -131,8 +131,8 @@ class _Writer:
         return {**alias, **self.location(span), "path": self.reference(item.path)}
 
     def annotations(self, block: Annotations) -> Json:
-        """Return the JSON of an annotation block, its fields sorted; `compile` and `labels` are
-        left out, as in OPA.
+        """Return the JSON of an annotation block, all keys in it sorted; `compile` and `labels` are
+        left out, as in OPA. With `locations`, it has its location.
         """
         fields = {k: _sort(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
         schemas = block.fields.get("schemas")

@@ -60,7 +60,9 @@ _PLAIN: Final = frozenset(
 
 
 def _node_types() -> dict[type, tuple[str, ...]]:
-    """Return, by node type, the names of the fields that can contain nodes."""
+    """Return the names of the fields that can contain nodes, by node type; spans, comments and
+    annotations are left out.
+    """
     names: dict[type, tuple[str, ...]] = {}
     for name in nodes.__all__:
         kind = getattr(nodes, name)

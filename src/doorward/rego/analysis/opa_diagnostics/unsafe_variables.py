@@ -85,8 +85,8 @@ def _is_within(part: Expr, whole: Expr) -> bool:
 
 
 def _open(expr: Expr) -> Iterator[str]:
-    """Yield the variables that OPA checks first: all except those in comprehensions, sets and
-    object keys.
+    """Yield the names of the variables that OPA checks first, once for each occurrence, in no
+    particular order: all except those in comprehensions, sets and object keys.
     """
     waiting: list[Node] = [expr]
     while waiting:

@@ -56,7 +56,9 @@ def compile_glob(glob: str, stops: str) -> Matcher:
     find = build_finder([part.searched for part in parts], stops)
 
     def match(value: str) -> bool:
-        """Return True if the value matches, and OPA's library finds that it does."""
+        """Return True if the value matches and OPA's library finds that it does; also where the
+        library would end in a fault. LimitError if its search takes too many steps.
+        """
         if not fits(value):
             return False
         if finds_all_ascii and value.isascii():

@@ -183,7 +183,10 @@ class _Character:
     length: int = 1
 
     def has(self, character: bytes) -> bool:
-        """Return True if it matches a character; b"" stands for none."""
+        """Return True if a character is one of those listed or in the range, or is not if
+        `is_negated`; b"" stands for a missing one, which compares as U+FFFD. Characters are
+        compared as bytes of UTF-8.
+        """
         value = character or "\ufffd".encode()
         if self.is_range:
             low, high = self.characters

@@ -422,7 +422,10 @@ class _Walker:
             self.add(field, f'Field "{name}" {wrong} Did you mean "{name} {{ ... }}"?')
 
     def suggest_field(self, parent: Node, name: str) -> str:
-        """The types that have a field that an interface or union has not, or fields like it."""
+        """Return the end of the message for an unknown field, from ` Did you mean` on: types of an
+        interface or union that have the field, or else similar fields of the type; "" if there are
+        none.
+        """
         if parent["Kind"] in ("INTERFACE", "UNION"):
             names = self.types_with(parent, name)
             if names:

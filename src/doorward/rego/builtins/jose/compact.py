@@ -156,8 +156,9 @@ _UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
 
 
 def _header(fields: Object) -> Header:
-    """Check and return the fields that verification reads. BuiltinError for a field of the wrong
-    type.
+    """Return the fields of a token's header that verification reads. A header without `alg`, or
+    whose `crit` names a field that is here and not understood, is returned as one that nothing
+    verifies. BuiltinError for a field of the wrong type.
     """
     alg = _text(fields, "alg")
     # RFC 7515 4.1.11: a field that must be understood and is not makes a token invalid.

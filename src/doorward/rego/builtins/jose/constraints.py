@@ -148,7 +148,9 @@ def meets(constraints: Constraints, claims: Object) -> bool:
 
 
 def read_claim(claims: Object, name: str) -> int | Fraction | None:
-    """The exact number in a claim, None if absent; BuiltinError if it is not a number."""
+    """Return the exact number in a claim, such as `exp`; None if it is absent. BuiltinError if it
+    is not a number, also for null.
+    """
     value = claims.get(name, UNDEFINED)
     if type(value) is int:
         return value

@@ -91,7 +91,9 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
 
     @cache
     def scheme(*, verifying: bool) -> tuple[Any, Any]:
-        """The padding and hash for verifying or signing, which have no state."""
+        """Return the padding and hash for verifying or signing, which have no state; cached. The
+        salt of PSS may have any length only when verifying, with `any_salt`.
+        """
         from cryptography.hazmat.primitives import hashes  # loaded by those who use it
         from cryptography.hazmat.primitives.asymmetric import padding
 
@@ -144,8 +146,10 @@ def _rsa_classes() -> tuple[type[InvalidSignature], type[RSAPublicKey]]:
 
 
 def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
-    """The ECDSA algorithm with this digest, for keys of any curve. A signature is two numbers of
-    the curve's length; `any_length` accepts one of any length, whose halves are the numbers.
+    """Return the ECDSA algorithm `name` with this digest, for keys of any curve: it verifies with
+    public EC keys (False for other keys and wrong signatures) and signs with private ones
+    (BuiltinError for others). A signature is two numbers of the curve's length; `any_length`
+    (default False) accepts one of any length when verifying, whose halves are the numbers.
     """
 
     @cache

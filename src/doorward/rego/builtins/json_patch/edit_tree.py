@@ -221,8 +221,8 @@ class _Node:
         return isinstance(self.original, frozenset)
 
     def _unfold(self) -> None:
-        """Copy the container's items into `parts`, so that they can be changed; does nothing the
-        second time, or for a scalar.
+        """Copy the container's items into `parts`, of a set by its members, so that they can be
+        changed; do nothing if that was done, or for a scalar.
         """
         if self.parts is not None:
             return

@@ -87,9 +87,10 @@ class _Reader:
                 waiting += self._resolve_ids(node, base)
 
     def _resolve_ids(self, node: dict[str, Any], base: URL) -> Iterator[tuple[Any, URL]]:
-        """Record the node's id and make its `$ref` absolute, in place. Yield its parts with the
-        base URL for each, without `const` and `enum`, which hold values. BuiltinError for an id
-        that another schema has.
+        """Record the node in `known` under its absolute id, if it has one, and make its `$ref`
+        absolute, in place. Yield its parts with the base URL for each, in reverse order of their
+        names; `const` and `enum`, which hold values, are left out. BuiltinError for an id that
+        another schema has, or an invalid id or reference.
         """
         name = _read_reference(node.get("id" if "id" in node else "$id"))
         if name is not None:
@@ -509,8 +510,8 @@ def _const(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _enum(part: _Part, keyword: str, value: Any) -> None:
-    """Read `enum`; with an empty list no value matches. BuiltinError unless it is a list of
-    different values.
+    """Add the rule of `enum` to the part's schema; with an empty list no value matches.
+    BuiltinError unless `value` is a list of different values.
     """
     if not isinstance(value, list):
         raise BuiltinError("enum must be of an array")

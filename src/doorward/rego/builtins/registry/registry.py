@@ -477,7 +477,9 @@ class _Refusal:
 
 
 def _classes(type_: Type) -> frozenset[type]:
-    """The Python classes of the values that `type_` admits."""
+    """Return the Python classes of the values that `type_` admits, by its outermost kinds alone;
+    for any, those of all values.
+    """
     return frozenset(c for kind in kinds(type_) or KINDS for c in classes_of(kind))
 
 

@@ -55,7 +55,9 @@ def read_options(fields: Object, now_ns: int) -> Options:
 
 
 def _to_integer(name: str, value: Value) -> int:
-    """Return the option as an integer of 64 bits; BuiltinError if it is not one."""
+    """Return the value of the option `name` as an integer of 64 bits; BuiltinError, with the name,
+    if it is not one.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BuiltinError(f"'{name}' should be a number")
     number = integer_of(value)

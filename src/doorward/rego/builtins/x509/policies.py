@@ -52,7 +52,9 @@ class _Graph:
         return node
 
     def remove(self, level: int, policy: Oid) -> None:
-        """Take a policy out of a level, if it is there."""
+        """Take a policy out of a level, with its links to the levels above and below; do nothing if
+        it is not there.
+        """
         node = self.levels[level].pop(policy, None)
         if node is not None:
             for parent in node.parents:
@@ -61,7 +63,9 @@ class _Graph:
                 child.parents.discard(node)
 
     def prune(self) -> None:
-        """Take out the policies above the last level from which no policy follows."""
+        """Take out the policies of the levels between the first and the last from which no policy
+        of the level below follows, from the bottom up; the first and the last level stay.
+        """
         for level in range(len(self.levels) - 2, 0, -1):
             for policy in [p for p, node in self.levels[level].items() if not node.children]:
                 self.remove(level, policy)

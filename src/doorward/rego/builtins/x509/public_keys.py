@@ -75,8 +75,9 @@ class PublicKey:
 
 
 def parse_public_key(element: Element) -> PublicKey:
-    """Return the key in a DER sequence. ValueError, with Go's text, if it is malformed, or if one
-    of a known algorithm is not valid.
+    """Return the key in a DER sequence, its algorithm by Go's number; one of an unknown algorithm
+    has number 0 and no value. ValueError, with Go's text, if it is malformed, or if one of a known
+    algorithm is not valid.
     """
     reader = Reader(element.content)
     identifier = reader.inside(der.SEQUENCE, "x509: malformed public key algorithm identifier")

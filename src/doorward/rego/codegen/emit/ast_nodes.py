@@ -117,7 +117,9 @@ def is_undefined_test(test: ast.expr) -> bool:
 
 
 def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
-    """Return an empty function definition; the last of `args` may be `*rest`."""
+    """Return a function definition without statements and defaults, whose parameters are `args`;
+    the last may be `*rest`.
+    """
     every = [ast.arg(arg=arg.lstrip("*"), annotation=None, type_comment=None) for arg in args]
     rest = every.pop() if args and args[-1].startswith("*") else None
     arguments = ast.arguments(

@@ -289,7 +289,8 @@ class Bodies:
     def _parse_expr(self) -> Term | None:
         """expr = term-infix [ ( ":=" | "=" ) term-infix ]
 
-        None after recording an error.
+        Returns the term, a call of `assign` or `eq` if there is an operator. None after recording
+        an error.
         """
         cursor = self.cursor
         start = cursor.token.start

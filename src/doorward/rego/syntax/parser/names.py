@@ -11,8 +11,8 @@ __all__ = ["is_variable", "value_name"]
 
 
 def value_name(term: Term) -> str:
-    """Return the name of a term's kind in OPA's messages, such as `string` or
-    `arraycomprehension`.
+    """Return the name of a term's kind in OPA's messages, such as `string` or `arraycomprehension`;
+    `input` and `data` are `ref`.
     """
     match term:
         case Scalar(value=None):
