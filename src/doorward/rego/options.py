@@ -71,7 +71,9 @@ class Options:
         return self.v0 if version is None else version == 0
 
     def allowed_registry(self) -> Registry:
-        """Return the built-ins that the capabilities allow."""
+        """Return the registry with the built-ins that the capabilities allow; `registry` itself
+        without capabilities.
+        """
         allowed = self.capabilities
         return self.registry if allowed is None else allowed.registry(self.registry)
 

@@ -654,7 +654,9 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
 
 
 def distinct(values: list[Value]) -> list[Value]:
-    """Return the values in Rego's order without repetitions; of equal ones the first stays."""
+    """Return the values in Rego's order without repetitions; of equal ones the first stays. A list
+    of at most one value is returned itself.
+    """
     if len(values) < 2:
         return values
     result: list[Value] = []

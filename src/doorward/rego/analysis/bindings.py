@@ -137,8 +137,9 @@ class Binding:
                 self.value(term)
 
     def pattern(self, term: Term) -> None:
-        """Add `term` as a pattern for a known value: variables in it, in items of arrays and values
-        of objects become bound; object keys and other terms are needed as values.
+        """Record what matching a known value with `term` binds in `binds`: variables in it, in
+        items of arrays and values of objects. What object keys and other terms need as values goes
+        into `needs`.
         """
         match term:
             case Var(name):

@@ -172,7 +172,9 @@ class _Order:
 
     @classmethod
     def of_rule(cls, rule: Rule, callees: Callees) -> _Order:
-        """Compute the order of a rule's bodies; its parameters are bound in all of them."""
+        """Return one branch of a rule in flat form with the order of its bodies, in all of which
+        its parameters are bound. If it has no safe order, `unsafe` is not empty.
+        """
         origins = Origins()
         flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
         flat = flattener.rule(rule)

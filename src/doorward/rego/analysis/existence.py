@@ -203,7 +203,9 @@ _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
 def check_deprecated(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
-    """Return an error for each call of a deprecated built-in, which Rego v1 removed."""
+    """Return an error for each call of a built-in that the registry calls deprecated, which Rego v1
+    removed, with what it says as the hint.
+    """
     errors = []
     for call, span, _ in calls:
         callee = callees.find(call)

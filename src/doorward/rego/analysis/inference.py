@@ -135,8 +135,9 @@ class Inference:
         return self._call(expr, expr.term, scope)
 
     def _replacement(self, item: With, scope: Scope, around: Scope) -> Finding | None:
-        """Return the error if a `with` replaces a function by one of a different type; None if it
-        does not, or replaces a document. `around`: the scope outside of the `with`.
+        """Return the error if a `with` replaces a function by one of a type that does not unify
+        with it, or without known types by one of another number of operands; None otherwise, also
+        for a document. `around`: the scope outside of the `with`.
         """
         target, value = self._function(item.target, scope), self._function(item.value, scope)
         if target is None or value is None:

@@ -536,8 +536,8 @@ class _Walk:
             self.walks += 1
 
     def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
-        """Analyse a comprehension, which has a single value: the iterations in it are not
-        counted.
+        """Analyse a comprehension: its variables are bound only inside of it, and its iterations
+        are not counted, since it has a single value.
         """
         before = self.walks
         with self.scope(self.outer | self.multiplicity.outer(body, heads)):

@@ -85,7 +85,9 @@ class _Shortener:
         self.count = 0
 
     def rule(self, rule: Rule) -> Rule:
-        """Return a rule and its `else` branches with their chains split."""
+        """Return a rule and its `else` branches, each with its long chains of operators split by
+        itself.
+        """
         rules = [rule]
         while rules[-1].else_rule is not None:
             rules.append(rules[-1].else_rule)

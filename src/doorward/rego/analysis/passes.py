@@ -159,7 +159,9 @@ class Program:
 
     @property
     def new(self) -> list[Module]:
-        """The modules without results from an earlier check."""
+        """The modules, as they are after the passes so far, of which an earlier check has no
+        results.
+        """
         pairs = zip(self.sources, self.modules, strict=True)
         return [module for source, module in pairs if id(source) not in self.known]
 

@@ -225,7 +225,9 @@ _UNMERGED: Final = "type checking: unable to merge these schemas"
 
 
 def _kinds_text(kinds: Sequence[str]) -> str:
-    """Return types as OPA's error shows them."""
+    """Return the kinds of a schema as OPA's error shows them: `[a,b]` for several, `Undefined` for
+    none.
+    """
     if len(kinds) > 1:
         return f"[{','.join(kinds)}]"
     return kinds[0] if kinds else "Undefined"

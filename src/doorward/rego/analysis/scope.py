@@ -291,7 +291,9 @@ class Scope:
                     self.names.report(f"{how} var {source_name(name)} unused", declared.span)
 
     def close_parameters(self, span: Span) -> None:
-        """Report, when strict, the parameters that no branch of the function at `span` uses."""
+        """In strict mode, report the parameters that no branch of the function at `span` uses to
+        `names`; otherwise do nothing.
+        """
         for name, declared in self.declared.items():
             if self.names.strict and not declared.used:
                 hint = "(hint: use _ (wildcard variable) instead)"

@@ -181,7 +181,7 @@ def _prune(node: RuleNode) -> None:
 
 
 def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
-    """Return the node at a path, created if missing."""
+    """Return the node at a path below `root`; the nodes on the way that are missing are created."""
     node = root
     for n, key in enumerate(path):
         child = node.children.get(key)

@@ -234,7 +234,9 @@ def _forced_seconds(options: Options) -> int | None:
 
 
 def _to_integer(name: str, value: Value) -> int:
-    """Return an option as an integer; BuiltinError if it is negative or not an integer."""
+    """Return the value of the option `name` as an integer; BuiltinError, with the name, if it is
+    negative or not an integer.
+    """
     number = exact(value) if isinstance(value, (int, float)) else None
     if not isinstance(number, int) or number < 0:
         raise BuiltinError(f"`{name}` must be an integer of 0 or more")

@@ -170,8 +170,9 @@ def _equation(state: FunctionState, left: Term, right: Term) -> None:
 
 
 def _some_in(state: FunctionState, node: SomeIn) -> None:
-    """Write the loop of `some … in`: code written after this runs once for each pair that matches
-    key and value. A key that is known is looked up, without a loop.
+    """Append to the generated code the loop of `some … in`: code written after this runs once for
+    each pair that matches key and value. A key that is known is looked up, without a loop; over a
+    folder of rules, each child is visited.
     """
     if is_folder(state.plan.root, node.domain):
         _some_in_folder(state, node)
@@ -382,9 +383,9 @@ def _document(state: FunctionState, item: With) -> ast.expr:
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
-    """Return code for the replacement of the function `name`: another function, or a value, whose
-    code is written. If `name` is a built-in without code (`Builtin.absent`), calling it still ends
-    the evaluation, whatever the value is.
+    """Return code for what stands in for the function `name` under a `with`: another function, or a
+    value, whose code is appended before. If `name` is a built-in without code (`Builtin.absent`),
+    calling it still ends the evaluation, whatever the value is.
     """
     target = as_call(value)
     callee = state.plan.callees.find(target) if target is not None else None

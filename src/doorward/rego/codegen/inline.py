@@ -47,7 +47,9 @@ class Inline:
         return not self.tests and not self.raises
 
     def otherwise(self, general: ast.expr) -> ast.expr:
-        """Return `value` if the tests hold, else the `general` call."""
+        """Return code that gives `value` if the tests hold at run time, and what the `general` call
+        gives if not; without tests `value` alone.
+        """
         if not self.tests:
             return self.value
         return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=general)
@@ -191,8 +193,8 @@ def _contains(haystack: Operand, needle: Operand) -> Inline:
 
 
 def _count(collection: Operand) -> Inline | None:
-    """Return `count` as Python's `len`; None for a constant, and for code that is not a
-    variable.
+    """Return `count` written in line as Python's `len`, with a test of the class unless that is
+    known; None for a constant, and for code that is not a variable.
     """
     if collection.is_constant or not isinstance(collection.code, ast.Name):
         return None

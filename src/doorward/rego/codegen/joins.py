@@ -78,8 +78,9 @@ def _in_equation(state: FunctionState, expr: Expr) -> _Search | None:
 
 
 def _after_loop(state: FunctionState, body: Body, position: int) -> _Search | None:
-    """Return the compared path and value for a loop that an equation follows: `some x in
-    input.items; x.owner == team`; None for others.
+    """Return the path and the known value that an equation behind the loop at `position` compares
+    its items with (`some x in input.items; x.owner == team`); None if there is none, or if an
+    expression between them may raise an error.
     """
     item = _item_of_loop(state, body[position])
     if item is None:
@@ -117,7 +118,10 @@ def _item_of_loop(state: FunctionState, expr: Expr) -> str | None:
 
 
 def _is_stored(state: FunctionState, head: Term, args: Sequence[Term]) -> bool:
-    """Return True if the collection is certainly the same object in each round of the loops."""
+    """Return True if a collection (a reference with this head and operands) is certainly the same
+    object in each round of the loops: part of the input, data or a stored value, at keys that do
+    not change.
+    """
     return (
         isinstance(head, Var)
         and (head.name in ROOTS or head.name in state.stored)

@@ -71,7 +71,9 @@ def _value(term: Term) -> Any:
 
 
 def items_kind(value: Value) -> str:
-    """Return "string" if `value` is a non-empty array or set of strings, otherwise ""."""
+    """Return "string" if a constant is an array or set of strings, at least one; "" for any other
+    value.
+    """
     if not isinstance(value, (list, frozenset)):
         return ""
     return "string" if value and all(type(item) is str for item in value) else ""

@@ -175,8 +175,9 @@ def _definition_functions(
 def definition_function(
     node: RuleNode, part: Part, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
-    """Write a definition as a function; a partial one fills its parameter `out`. For a group, the
-    last parameter holds the constants of one definition.
+    """Return the Python function of one definition, or of a group that shares code: it returns its
+    value, or a partial one fills its parameter `out`. For a group, the last parameter holds the
+    constants of one definition.
     """
     number, definition, group = part.numbers[0], _in_order(part.definition, plan), part.group
     state = _one_rule(definition, plan, constants, part.variables)
@@ -761,8 +762,8 @@ def _rule_scope(
     *,
     leave: Callable[[], ast.expr] | None = None,
 ) -> Iterator[None]:
-    """Context in which code runs for each solution of a rule: parameters and body are written
-    before it.
+    """Return a context in which code runs for each solution of a branch of a rule: its parameters
+    and body are appended to the generated code before it.
 
     The variables `args` are matched with the parameters, or with `patterns`, of which those that
     need variables of the body are matched after it. `leave`: makes the code that a failing test

@@ -196,7 +196,9 @@ class Part:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables that stand for constants."""
+        """The names of the variables that stand for constants in the code of a group; none for a
+        single definition.
+        """
         return self.group.variables if self.group is not None else frozenset()
 
     def alone(self) -> list[Part]:

@@ -227,7 +227,9 @@ def _constants(term: Term, *, below: bool) -> Iterator[Span]:
 
 
 def _is_constant(term: Term) -> bool:
-    """Return True if a term contains no variable and no reference, apart from operators."""
+    """Return True if a term contains no variable and no reference, at any depth, apart from the
+    operators of its calls.
+    """
     nodes = list(walk(term))
     operators = {id(node.operator.head) for node in nodes if isinstance(node, Call)}
     return not any(isinstance(node, Var) and id(node) not in operators for node in nodes)

@@ -28,7 +28,7 @@ def encode(octets: bytes) -> str:
 
 
 def url_encode(octets: bytes) -> str:
-    """URL-safe base64, padded."""
+    """Return bytes as URL-safe base64, padded with `=` and without line ends."""
     return binascii.b2a_base64(octets, newline=False).translate(_TO_URL).decode()
 
 

@@ -189,8 +189,9 @@ class _Scanner:
         return at + 1, self._value
 
     def _after(self, at: int) -> tuple[int, _Step]:
-        """Scan the comma or closing bracket after a value inside an array or object. Return the
-        offset after it and the next step; JSONError if neither is there.
+        """Scan the comma or closing bracket after a value inside the innermost open array or
+        object, where blanks must have been skipped; a bracket closes it in `open`. Return the
+        offset behind it and the next step; JSONError if neither is there.
         """
         array = self.open[-1] == 0x5B
         following = self.text[at : at + 1]

@@ -475,7 +475,9 @@ class _Reader:
         return number
 
     def name(self, names: tuple[str, ...]) -> int:
-        """Read one of the names in any case; return its index. _BadValueError if there is none."""
+        """Read the first of `names` with which `rest` begins, in any case, and return its index;
+        _BadValueError if there is none.
+        """
         for number, name in enumerate(names):
             if self.rest[: len(name)].lower() == name.lower():
                 self.rest = self.rest[len(name) :]

@@ -66,7 +66,9 @@ class _Reader:
             self.at += 1
 
     def skip_comments(self) -> None:
-        """Skip blanks and comments; _NoAddressError for a comment that is not closed."""
+        """Move past blanks and comments, of which there may be none; _NoAddressError for a comment
+        that is not closed.
+        """
         self.skip_blanks()
         while self.take("("):
             self.comment()

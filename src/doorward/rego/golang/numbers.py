@@ -42,7 +42,9 @@ def json_float(value: float) -> int | Number | str:
 
 
 def _special_name(value: float) -> str:
-    """Return "NaN", "Infinity" or "-Infinity"; "" for a finite number."""
+    """Return "NaN", "Infinity" or "-Infinity" for a float that is not finite, as protojson writes
+    it; "" for a finite one.
+    """
     if math.isfinite(value):
         return ""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

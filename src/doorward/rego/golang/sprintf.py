@@ -252,7 +252,9 @@ class _Printer:
         self.next += 1
 
     def flags(self) -> _Spec:
-        """Read the flags at the present position; there may be none."""
+        """Move past the flags at the present position, of which there may be none, and return them
+        as a new spec; each may be repeated.
+        """
         spec = _Spec()
         while self.here and self.here in "#0+- ":
             flag = self.take()
@@ -457,7 +459,9 @@ def _string(text: str, verb: str, spec: _Spec) -> str | None:
 
 
 def _quote(text: str, spec: _Spec) -> str:
-    """Quote a string for `%q`; in backquotes with `#` if possible."""
+    """Return a string quoted for `%q`: in backquotes with `#` if it can be written so, in ASCII
+    with `+`.
+    """
     if spec.sharp and all(_is_raw(char) for char in text):
         return f"`{text}`"
     return quote(text, ascii_only=spec.plus)

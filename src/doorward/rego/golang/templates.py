@@ -102,7 +102,9 @@ _NOT_JSON: Final = re.compile(r"(?:\\[^xavU]|[^\\])*+\\([xavU])")
 
 
 def _check_text(text: str) -> None:
-    """Raise BuiltinError for a text of which Go's quoting is not JSON."""
+    r"""Raise BuiltinError, in Go's words, for a text that has characters which Go's quoting escapes
+    in a way that JSON does not have, such as `\x01`.
+    """
     match = None if text.isprintable() else _NOT_JSON.match(quote(text))
     if match:
         raise BuiltinError(f"invalid character '{match[1]}' in string escape code")
@@ -425,8 +427,8 @@ def _printf(template: Any, *values: Any) -> str:
 
 
 def _print(*values: Any) -> str:
-    """Execute the function `print`: the operands joined, with a space between two of which neither
-    is a string.
+    """Execute the function `print`: the operands as Go prints them, joined, with a space between
+    two of which neither is a string. LimitError for a text that is too long.
     """
     out: list[str] = []
     for n, text in enumerate(_bounded_texts(values)):

@@ -276,7 +276,9 @@ def _is_text_map(_mapping: Node) -> bool:
 
 
 def _float_key(key: float) -> str:
-    """Return a float as the text of a key, which Go rounds to 32 bits."""
+    """Return a float as the text of a key in Go's YAML library, which rounds it to 32 bits; `.nan`,
+    `.inf` and `-.inf` where it is not finite then.
+    """
     nearest = _single(key)
     if isnan(nearest) or isinf(nearest):
         return ".nan" if isnan(nearest) else ".inf" if nearest > 0 else "-.inf"

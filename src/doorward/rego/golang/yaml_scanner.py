@@ -106,7 +106,10 @@ def loader_class() -> Any:
         # number of a bracket when the collection ends empty, so that `{}: a` is `{}` to it.
 
         def need_more_tokens(self) -> bool:
-            """Return True if there is no token, or the next one may begin a simple key."""
+            """Return True if more text must be scanned before a token can be handed out: there is
+            none, or the next one may still turn out to begin a simple key. False at the end of the
+            text. ScannerError if a required key cannot end any more.
+            """
             if self.done:
                 return False
             if not self.tokens:

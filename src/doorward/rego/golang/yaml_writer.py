@@ -296,7 +296,9 @@ def _possible_style(scalar: Scalar, *, is_simple_key: bool) -> str:
 
 
 def _escaped(char: str) -> str:
-    """Return a character as an escape of double quotes."""
+    r"""Return a character as an escape of YAML's double quotes, a short one such as `\n` if there
+    is one.
+    """
     if char in _ESCAPES:
         return f"\\{_ESCAPES[char]}"
     code = ord(char)

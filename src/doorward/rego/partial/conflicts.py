@@ -323,7 +323,9 @@ def _rename(terms: Sequence[Term], around: Collection[str]) -> tuple[Term, ...]:
     """
 
     def rename(term: Term) -> Term:
-        """Rename a variable that is neither a document nor in `around`."""
+        """Return a term with each variable that is neither a document nor in `around` renamed, so
+        that it differs from those of another body; comprehensions are left unchanged.
+        """
         if type(term) is not Var:
             return map_parts(term, rename)
         is_shared = term.name in ROOTS or term.name in around

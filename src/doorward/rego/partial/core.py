@@ -250,7 +250,7 @@ def equation(left: Term, right: Term, like: Expr | None = None) -> Expr:
 
 
 def array(items: Iterable[Term]) -> Term:
-    """Return the array of `items`, as a constant if they all are constants."""
+    """Return the array of `items` in their order, as a constant if they all are constants."""
     terms = tuple(items)
     if all(type(term) is Constant for term in terms):
         return Constant([term.value for term in terms])  # type: ignore[union-attr]
@@ -258,7 +258,9 @@ def array(items: Iterable[Term]) -> Term:
 
 
 def set_(items: Iterable[Term]) -> Term:
-    """Return the set of `items` without repetitions, as a constant if they all are constants."""
+    """Return the set of `items` without repetitions of equal terms, as a constant if they all are
+    constants.
+    """
     terms = tuple(dict.fromkeys(items))
     if all(type(term) is Constant for term in terms):
         return Constant(make_set([term.value for term in terms]))  # type: ignore[union-attr]

@@ -741,7 +741,7 @@ def _comprehensions(term: Term) -> Iterator[Comprehension]:
 
 
 def _references(term: Term) -> Iterator[Ref]:
-    """Yield all references in a term, outermost first."""
+    """Yield all references in a term outside of its comprehensions, at any depth, outermost first."""
     if type(term) is Ref:
         yield term
     for part in parts(term):

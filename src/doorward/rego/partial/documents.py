@@ -642,7 +642,8 @@ class _Virtual:
 
     def _below(self, key: Term) -> Value:
         """Return the part of the document that rules define under keys that match the reference:
-        enough to look up `key` in it.
+        enough to look up `key` in it. Nothing that these rules read may be unknown. EvalError for
+        two values under one key; errors of rules pass through.
         """
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:

@@ -501,7 +501,9 @@ def _has_any_type(term: Term) -> bool:
 
 
 def _equations_of_bindings(search: Search) -> Body:
-    """Return the bindings of the query's variables as equations."""
+    """Return the bindings of the query's variables in the present solution as equations, in the
+    order in which they were bound, their values as they appear in the residual.
+    """
     names = list(search.root.values)
     return tuple([equation(Var(n), search.names.plug(Var(n), search.root)) for n in names])
 

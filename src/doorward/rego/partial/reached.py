@@ -33,8 +33,8 @@ def has_body(expr: Expr) -> bool:
 
 
 def data_references(expr: Expr) -> Iterator[Ref]:
-    """Yield the references below `data` in an expression and in the bodies inside it, the names of
-    functions among them.
+    """Yield the references below `data` in an expression and in the bodies inside it (`every`,
+    comprehensions), the functions that it calls among them, in no particular order.
     """
     exprs = [expr]
     while exprs:

@@ -195,7 +195,9 @@ def _references(term: Term) -> list[Path]:
 
 
 def _all_parts(term: Term) -> list[Term]:
-    """Return the terms directly inside a term, in the body of a comprehension too."""
+    """Return the terms directly inside a term, of a comprehension also those of its heads and of
+    the expressions of its body.
+    """
     if type(term) is Comprehension:
         inner = [term.term, *([] if term.key is None else [term.key])]
         return inner + [part for expr in term.body for part in expr_terms(expr)]

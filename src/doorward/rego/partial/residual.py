@@ -263,7 +263,9 @@ def _expr_to_json(expr: core.Expr, index: int) -> Json:
 
 
 def _operator_to_json(operator: core.Operator) -> Json:
-    """Convert an operator to the JSON of a reference."""
+    """Return an operator, the path of a function or the name of a built-in split at its dots, as
+    the JSON of a reference.
+    """
     if not isinstance(operator, str):
         return term_to_json(operator)
     first, *rest = operator.split(".")

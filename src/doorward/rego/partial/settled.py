@@ -95,7 +95,7 @@ class Settled:
 
     def _build_steps(self, rule: Rule) -> Iterator[Step]:
         """Yield the steps of a rule's body: a `Run` for expressions that can be saved unchanged one
-        after another, the expression itself otherwise.
+        after another, whatever is known, and each other expression itself.
         """
         run: list[Saved] = []
         for expr in self._without_names(rule):
@@ -143,7 +143,7 @@ class Settled:
         return tuple([expr for expr in body if expr is not None])
 
     def _is_comparison(self, expr: Expr, body: Body) -> bool:
-        """Return True if `expr`, without `not`, calls a built-in of two operands, any one, with an
+        """Return True if `expr`, without `not`, calls a built-in of two declared operands with an
         unknown reference and a variable that `body` equates with a known part of the input.
         """
         operator = expr.operator

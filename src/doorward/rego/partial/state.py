@@ -216,7 +216,10 @@ class Names:
         return map_expr(expr, change)
 
     def closed_expr(self, expr: Expr, bindings: Bindings) -> Expr:
-        """Return an expression, such as an `every`, as it appears in the residual."""
+        """Return an expression, such as an `every`, as it appears in the residual: bound variables
+        replaced by their values, unbound ones under their residual names, and the comprehensions in
+        it made self-contained. EvalError if a term gets too many parts.
+        """
 
         def change(term: Term) -> Term:
             """Return a term as it appears in the residual, with the comprehensions in it, at any

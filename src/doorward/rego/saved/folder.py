@@ -74,8 +74,8 @@ class SavedFolder:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
-        """Context with the descriptor of the open folder. OSError if it is missing, or if the
-        folder or one above it could be changed by another user.
+        """Return a context with the descriptor of the open folder. OSError if it is missing or
+        cannot be opened, or if the folder or one above it could be changed by another user.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         # Before it is opened: in folders where nobody else may rename, what was found stays so.

@@ -310,7 +310,9 @@ class TermWriter:
                 return self.term_text(rewrite(term, lambda node: in_row(node, row)))
 
     def _plain_operand(self, term: Term) -> str:
-        """Return a reference's operand for `plain_text`: `.name` or `[term]`."""
+        """Return a reference's operand on one line, for `plain_text`: `.name`, unless the name
+        needs the quotes of the source, or `[term]`.
+        """
         match term:
             case Scalar(value=str() as name) if not self.needs_quotes(term, name):
                 return f".{name}"

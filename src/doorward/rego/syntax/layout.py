@@ -70,7 +70,9 @@ class Layout:
         return len(self._out)
 
     def mark(self) -> Mark:
-        """Return the present state for `back` and `text_since`."""
+        """Return the present state (output, indentation, waiting comments), to which `back` returns
+        and from which `text_since` reads.
+        """
         return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
 
     def back(self, mark: Mark) -> None:

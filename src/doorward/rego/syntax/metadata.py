@@ -210,7 +210,9 @@ class _Reader:
                     yield from self._pairs(mapping.target)
 
     def _has_key_twice(self, node: Node) -> bool:
-        """Return True if a key of the mapping is repeated, and record an error for each."""
+        """Return True if a key of the mapping is repeated, and add an error for each repetition to
+        `faults`.
+        """
         first: dict[tuple[str, str], Node] = {}
         before = len(self.faults)
         for key, _ in node.value:

@@ -143,7 +143,9 @@ class _Writer:
         return dict(sorted(result.items()))
 
     def schema(self, schema: Json) -> Json:
-        """Return the JSON of one entry of `schemas`."""
+        """Return the JSON of one entry of `schemas` in METADATA: its path, and the reference to a
+        schema or the schema itself, keys sorted.
+        """
         return {
             name: self.schema_path(schema[name]) if name != "definition" else _sort(schema[name])
             for name in ("path", "schema", "definition")
@@ -166,7 +168,10 @@ class _Writer:
         ]
 
     def comment(self, comment: Comment, blocks: dict[int, Json]) -> Json:
-        """Return the JSON of a comment; `blocks` are the locations of METADATA blocks by offset."""
+        """Return the JSON of a comment, its text in base64 (None if it is empty), always with its
+        location; with `locations`, the first one of a METADATA block has that of the block, from
+        `blocks`.
+        """
         text = base64.b64encode(comment.text.encode()).decode() or None
         location = blocks.get(comment.span.start) if self.locations else None
         return {

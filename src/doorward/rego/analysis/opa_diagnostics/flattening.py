@@ -126,7 +126,9 @@ class Flattener:
     # Expressions
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
-        """Append the flat expressions of a body to `out`."""
+        """Append the flat expressions of a body to `out`, those of each expression in its order,
+        the span of each noted in `expr_span` meanwhile.
+        """
         around = self.expr_span
         for expr in body:
             self.expr_span = expr.span

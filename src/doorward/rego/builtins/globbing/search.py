@@ -691,7 +691,9 @@ def _glue_wild(matchers: Sequence[Matcher]) -> Matcher | None:
 
 
 def _optimize(matcher: Matcher) -> Matcher:
-    """Return a tree of texts and wild cards as a matcher of its own, if there is one."""
+    """Return the matcher with each tree in it of a text between two wild cards or nothing replaced
+    by the special matcher that the library has for it, from the leaves up; others stay.
+    """
     if not isinstance(matcher, _Tree):
         return matcher
     left = _optimize(matcher.left) if matcher.left else None

@@ -28,7 +28,7 @@ class Steps:
         self.left = MAX_STEPS
 
     def take(self) -> None:
-        """Count one step; LimitError for one too many."""
+        """Count one step of the validation of a query; LimitError above `MAX_STEPS`."""
         self.left -= 1
         if self.left < 0:
             raise LimitError(f"GraphQL query needs more than {MAX_STEPS} steps of validation")
@@ -208,8 +208,8 @@ class Conflicts:
 
 
 def _parts(selections: list[Node]) -> tuple[_Fields, list[Node]]:
-    """The fields of selections by their names in the response, those in inline fragments too, and
-    the spreads.
+    """Return the fields of selections by their names in the response (aliases, if there are some),
+    those in inline fragments too, and the spreads of fragments, each in the order of the text.
     """
     fields: _Fields = {}
     spreads: list[Node] = []

@@ -126,7 +126,9 @@ def new(struct: str, position: Position | None = None, /, **fields: Any) -> Node
 
 
 def to_object(node: Node) -> Object:
-    """Return the object that policies see: without positions, null and empty arrays and objects."""
+    """Return the object that policies see of a node, its parts likewise: without positions, and
+    without fields and items that are null or empty arrays or objects.
+    """
     shown_fields: Object = {}
     for name, value in node.items():
         shown = _without_empty(value)
@@ -220,7 +222,9 @@ def _item(kind: str, location: str, value: Any) -> Any:
 
 
 def _selection(value: Any) -> Node:
-    """Read a selection: whatever can be a field is one."""
+    """Return the node of a selection given as plain data: the first of field, spread and inline
+    fragment as which it can be read. BuiltinError if it is none of them.
+    """
     for struct in _SELECTIONS:
         try:
             return from_object(struct, value)

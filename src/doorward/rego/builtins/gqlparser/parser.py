@@ -430,7 +430,9 @@ class _Parser:
         return self.names("&")
 
     def names(self, mark: str) -> list[str]:
-        """Names with a mark between them, and at will before the first one."""
+        """Read names with `mark` between them and perhaps before the first one, at least one, and
+        return them. BuiltinError if there is none.
+        """
         self.skip(mark)
         names = [self.name()]
         while self.skip(mark):

@@ -792,8 +792,8 @@ def _is_large(raw: str) -> bool:
 
 
 def _integer(raw: str) -> int | None:
-    """The integer of a text, or for one with many digits any that is too large; None for another
-    text.
+    """Return the integer that a text of decimal digits, perhaps with a sign, stands for; for one of
+    20 digits or more any that does not fit 64 bits. None for another text.
     """
     digits = raw[1:] if raw[:1] in ("+", "-") else raw
     if not (digits.isascii() and digits.isdecimal()):

@@ -378,7 +378,10 @@ class _Reader:
 
 
 def is_compatible(type_: Node, other: Node) -> bool:
-    """Return True if a value of a type can be where one of `other` is wanted."""
+    """Return True if a value of the type `type_` may stand where one of `other` is expected: the
+    named types are equal, lists are in the same places, and nothing that may be null stands where
+    it must not be.
+    """
     while True:
         if type_["NamedType"] != other["NamedType"] or (other["NonNull"] and not type_["NonNull"]):
             return False

@@ -37,8 +37,9 @@ def similar(typed: str, names: Iterable[str]) -> list[str]:
 
 
 def _distance(one: str, other: str, most: int) -> int:
-    """How many characters are inserted, removed or replaced between two names; a difference in case
-    alone counts as 1. For more than `most` any greater number.
+    """Return how many characters must be inserted, removed or replaced to make one name of the
+    other; a difference in case alone counts as 1, and with other differences not at all. For more
+    than `most` any greater number.
     """
     if one == other:
         return 0

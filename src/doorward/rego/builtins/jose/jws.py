@@ -118,7 +118,9 @@ def _rsa(name: str, digest: str, *, pss: bool, any_salt: bool = False) -> Algori
         return True
 
     def sign(key: Any, signed: bytes) -> bytes:
-        """Return the signature; BuiltinError for a key that is of another type or too short."""
+        """Return the signature of `signed` under an RSA private key; BuiltinError for a key of
+        another type, or one that is too short for the digest.
+        """
         from cryptography.hazmat.primitives.asymmetric.rsa import (  # loaded by those who use it
             RSAPrivateKey,
         )

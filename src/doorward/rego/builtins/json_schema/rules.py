@@ -444,7 +444,9 @@ def alternatives_one(schemas: Sequence[Schema]) -> Rule:
 
 
 def alternatives_all(schemas: Sequence[Schema]) -> Rule:
-    """Return the rule of `allOf`: every schema must match."""
+    """Return the rule of `allOf`: every one of `schemas` must match. The errors of each that does
+    not are reported, and then one for the keyword.
+    """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         """Add the errors of every schema that does not match, and if there was one, an error for
@@ -519,7 +521,9 @@ def each_item(schema: Schema) -> Rule:
     """Return the rule of `items` with one schema that every item must match."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match every item with the schema."""
+        """Match every item of an array with the schema, and add the violations, at the item's path,
+        to `result`, which is cut to the errors that are reported.
+        """
         for index, item in enumerate(value):
             match.add_violations(schema, item, (path, str(index)), result)
             match.limit_errors(result)

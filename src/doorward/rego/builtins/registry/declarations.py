@@ -180,7 +180,9 @@ def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
 
 
 def _list(document: dict[str, Any], field: str) -> list[Any]:
-    """The list in `field`, [] if absent; ValueError if it is not a list."""
+    """Return the list in `field`, [] if it is absent or null; ValueError, with the name of the
+    field, if it is not a list.
+    """
     items = document.get(field)
     if items is not None and not isinstance(items, list):
         raise ValueError(f"`{field}` must be a list")

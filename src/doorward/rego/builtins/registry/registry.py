@@ -445,7 +445,9 @@ def _ternary(
     """Return a function that calls `body` with three operands after a check of their kinds."""
 
     def call(a: Value, b: Value, c: Value) -> Any:
-        """Call the body; OperandError, or the built-in's own error, for a wrong kind."""
+        """Return what the built-in's body returns for three operands; OperandError, or the
+        built-in's own error, if one is of the wrong kind.
+        """
         if type(a) not in first or type(b) not in second or type(c) not in third:
             refusal.refuse((a, b, c))
         return body(a, b, c)

@@ -183,7 +183,9 @@ def type_text(type_: Type) -> str:
 
 
 def signature_text(signature: Function) -> str:
-    """The operands and result as text, such as `(string, number) → string`."""
+    """Return the operands and result of a built-in as text for users, such as `(string, number) →
+    string`; `…` is behind the type of any number of operands, and no result is left out.
+    """
     operands = [type_text(type_) for type_ in signature.args]
     if signature.variadic is not None:
         operands.append(f"{type_text(signature.variadic)} …")

@@ -475,7 +475,9 @@ def _ia5(content: bytes, fault: str) -> str:
 
 
 def _check_uri(uri: str) -> None:
-    """Raise ValueError for a URI that cannot be read, or whose host is not a domain."""
+    """Raise ValueError, in Go's words, for a URI that cannot be read, or whose host is there and
+    not a domain.
+    """
     try:
         host = urls.read_url(uri).host
     except BuiltinError as error:
@@ -682,8 +684,9 @@ _ACCESS: Final = (1, 3, 6, 1, 5, 5, 7, 48)
 
 
 def _authority_access(certificate: Certificate, extension: Extension) -> bool:
-    """Store the URLs of OCSP servers and of issuer certificates, which are never fetched. Return
-    True: the extension is understood.
+    """Store the URLs of OCSP servers and of issuer certificates, which are never fetched, in the
+    certificate; others are passed over. Return True: the extension is understood. ValueError if it
+    is malformed or critical.
     """
     if extension.critical:
         raise ValueError("x509: authority info access incorrectly marked critical")

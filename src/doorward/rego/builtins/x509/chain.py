@@ -170,7 +170,9 @@ def _is_in(candidate: Certificate, chain: Sequence[Certificate]) -> bool:
 
 
 def _has_issued(issuer: Certificate, child: Certificate) -> bool:
-    """Return True if `issuer` may sign certificates and has signed `child`."""
+    """Return True if `issuer` may sign certificates, by its constraints and key usage, and has
+    signed `child`; times and names are not compared.
+    """
     # The constraints of a certificate of version 3 say whether it is an authority.
     may_sign = issuer.is_ca if issuer.basic_constraints else issuer.version < 3
     if not may_sign or (issuer.key_usage and not issuer.key_usage & _CERTIFICATE_SIGNING):

@@ -85,7 +85,9 @@ class Reader:
         return element
 
     def element(self, tag: int, fault: str) -> Element:
-        """Read and return the next element, which must have this tag."""
+        """Read the next element, which must have this tag, and return it. ValueError with the
+        message `fault` if it has another one, is malformed, or is not there.
+        """
         if not self.peek(tag):
             raise ValueError(fault)
         return self.any(fault)
@@ -124,8 +126,8 @@ class Reader:
         return content == b"\xff"
 
     def bits(self, fault: str) -> tuple[bytes, int]:
-        """Read the next bit string; return its bytes, and how many bits of the last one are unused,
-        which must be 0.
+        """Read the next element, a bit string; return its bytes, and how many bits of the last one
+        are unused (0 to 7), which must be 0. ValueError with the message `fault` otherwise.
         """
         content = self.element(BIT_STRING, fault).content
         if not content:

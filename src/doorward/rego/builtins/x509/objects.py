@@ -225,7 +225,10 @@ def _uri(uri: str) -> Object:
 
 
 def _constraints_object(prefix: str, names: Names) -> Object:
-    """The name constraints as fields of Go's certificate; `prefix` is "Permitted" or "Excluded"."""
+    """Return the name constraints `names` as fields of Go's certificate, whose names begin with
+    `prefix`, "Permitted" or "Excluded": DNS domains, mail addresses, IP ranges and URI domains,
+    null for none.
+    """
     ranges: list[Value] = []
     for octets in names.addresses:
         half = len(octets) // 2
@@ -309,7 +312,9 @@ def _parts_of(attribute: Element) -> tuple[Oid, Reader]:
 
 
 def _attribute(attribute: Element) -> Object | None:
-    """The object of an attribute whose values are lists of types and values; None for another."""
+    """Return the object of an attribute of a certificate request whose values are lists of types
+    and values; None for one of another form.
+    """
     try:
         oid, values = _parts_of(attribute)
         lists: list[Value] = []

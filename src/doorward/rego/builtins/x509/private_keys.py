@@ -130,8 +130,8 @@ def public_numbers(key: Any) -> Value:
 
 
 def private_object(key: Any) -> Value:
-    """The object of a private key, with the fields of Go's types; {} for X25519, and for Ed25519
-    the base64 text of private and public key.
+    """Return the object of a private key, with the fields of Go's types (RSA and EC); for Ed25519
+    the base64 text of private and public key, and {} for X25519.
     """
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # loaded by now
 

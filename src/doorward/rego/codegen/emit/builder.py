@@ -156,7 +156,9 @@ class Builder:
         self.add(ast.Expr(value=value))
 
     def return_value(self, value: ast.expr) -> None:
-        """Write `return value`."""
+        """Append `return value` to the current block; code written behind it in that block is never
+        reached.
+        """
         self.add(ast.Return(value=value))
 
     # Tests and loops
@@ -314,8 +316,9 @@ class Builder:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context at whose end the tests and loops opened inside are closed. Inside, failing tests
-        are not recorded and do not return (`leaving`).
+        """Return a context at whose end the tests and loops opened inside are closed, so that
+        writing goes on where it began. Inside, failing tests are not recorded and do not return
+        (`leaving`).
         """
         saved = self.block, self.loops, self.depth, self.conditional, self.leave, self.number
         self.leave = self.number = None

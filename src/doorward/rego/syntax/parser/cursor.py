@@ -243,8 +243,8 @@ class Cursor:
     # Errors
 
     def error(self, message: str, span: Span | None = None) -> None:
-        """Record an error at the current token, or at `span`. Hints that wait are added to its
-        message and dropped.
+        """Append an error to `errors`, at the current token or at `span`. The hints in `hints` are
+        added to its message and dropped.
         """
         if self.hints:
             word = "hint" if len(self.hints) == 1 else "hints"
