@@ -227,7 +227,9 @@ class Engine:
         return node is not self.policies.code.linked.root
 
     def has_rule_at(self, path: Iterable[str | int]) -> bool:
-        """Return True if there is a rule at or above a path below `data`."""
+        """Return True if there is a rule or function at or above a path below `data`; rules below
+        it do not count.
+        """
         node = self.policies.code.linked.root
         for key in path:
             child = node.children.get(key)

@@ -340,8 +340,9 @@ class _Reader:
                 return result
 
     def _array(self, depth: int) -> Value:
-        """Parse an array, the position being at its `[`. Items are parsed one by one, or many at
-        once where the window can be cut. StopIteration or ValueError for invalid JSON.
+        """Parse an array, the position being at its `[`, and go behind its `]`. Items are parsed
+        one by one, or many at once where the window can be cut. `depth`: the number of open
+        containers, this one included. StopIteration or ValueError for invalid JSON.
         """
         result: list[Value] = []
         cuts = _Cuts()

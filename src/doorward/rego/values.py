@@ -624,7 +624,9 @@ def _compares_exactly(value: Value) -> bool:
 
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
-    """Return the members of a set, or other values in key form, as values in Rego's order."""
+    """Return the members of a set, or other values in key form, as values in Rego's order, in a new
+    list. EvalError if the deadline of the thread passes.
+    """
     keys = sorted_keys(items)
     # In Rego's order collections come last, and in key form only they and booleans are boxed.
     if keys and type(keys[0]) is str and type(keys[-1]) is str:

@@ -202,8 +202,8 @@ def _has_closed_part(term: Term) -> bool:
 
 
 def _same_keys(a: Pairs, b: Pairs) -> bool:
-    """Return True if two objects have equal sets of keys, which all are scalars or variables and
-    occur once.
+    """Return True if two objects, as pairs, have equal sets of keys, which all are scalars or
+    variables, and each key once.
     """
     keys_a, keys_b = {k for k, _ in a}, {k for k, _ in b}
     plain = all(isinstance(k, (Scalar, Var)) for k in keys_a)

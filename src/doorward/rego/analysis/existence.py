@@ -60,7 +60,7 @@ class Sites:
 
 
 def all_calls(sites: Iterable[Sites]) -> Iterator[CallSite]:
-    """Yield the calls of several modules."""
+    """Yield the calls of several modules, module by module, each in the order of its text."""
     return (call for each in sites for call in each.calls)
 
 

@@ -145,7 +145,9 @@ class Failures:
         return any(map(multiplicity.may_have_several, branches(rules[0].rule)))
 
     def _part(self, part: object) -> bool:
-        """Return True if one part of a rule, or a rule it reads, may fail."""
+        """Return True if one part of a rule, or a rule or built-in that it uses, may fail; False
+        for a part that can neither fail nor read.
+        """
         if type(part) not in _PARTS:
             return False
         return self._part_itself(part) or any(map(self.node, targets(part, self._callees)))

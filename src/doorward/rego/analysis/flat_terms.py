@@ -214,7 +214,9 @@ class _Unification:
             self.mark(x)
 
     def _objects(self, a: Sequence[tuple[Any, Any]], b: Sequence[tuple[Any, Any]]) -> None:
-        """Unify the values under equal keys of two objects; nothing if their sizes differ."""
+        """Unify the values under equal keys of two objects, given as pairs; do nothing if their
+        sizes differ. Keys that only one has are passed over.
+        """
         others = dict(b)
         if len(a) == len(b):
             for key, value in a:

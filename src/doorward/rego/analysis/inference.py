@@ -250,8 +250,9 @@ class Inference:
         return UNKNOWN
 
     def _object(self, items: Sequence[tuple[Term, Term]], scope: Scope) -> Type:
-        """Return the type of an object literal. Of the keys that are not constant, the last decides
-        the type of the open part.
+        """Return the type of an object literal, with the types of variables in `scope`: a field for
+        each constant key; of the other keys the last decides the type of the open part. An empty
+        object may have any members.
         """
         fields: list[tuple[object, Type]] = []
         rest: tuple[Type, Type] | None = None

@@ -198,7 +198,9 @@ class _Shortener:
         return operand
 
     def _assign_local(self, term: Call, out: list[Expr]) -> Var:
-        """Append `variable := term` to `out`; return the new variable."""
+        """Append `variable := term` to `out`, with a new variable whose name no policy can write,
+        and return the variable.
+        """
         # No policy can write such a name: its letters are ASCII.
         local = Var(f"λ{self.count}", term.span)
         self.count += 1

@@ -271,7 +271,9 @@ class Resolver:
                     return
 
     def _declare_parameter(self, term: Term, scope: Scope) -> None:
-        """Declare the variables of a parameter in `scope`; calls in it are reported as errors."""
+        """Declare the variables of a parameter in `scope`; one that an earlier parameter declares
+        counts as used instead. Calls in it are reported as errors to `names`.
+        """
         scope.declared_at = term.span
         for call in _calls(term):
             self.names.report("rule arguments cannot contain calls", call.span)
@@ -502,7 +504,9 @@ class Resolver:
         return replace(term, parts=parts)
 
     def _terms(self, terms: tuple[Term, ...], scope: Scope) -> tuple[Term, ...]:
-        """Return terms with names resolved; `terms` itself if nothing in them changes."""
+        """Return terms with names resolved in `scope`, in their order; `terms` itself if nothing in
+        them changes.
+        """
         resolved = [self.term(term, scope) for term in terms]
         return terms if all(map(is_, resolved, terms)) else tuple(resolved)
 
@@ -690,7 +694,7 @@ def _calls(term: Term) -> Iterator[Call]:
 
 
 def _scalar_kind(term: Scalar) -> str:
-    """Return the type name of a scalar as OPA has it."""
+    """Return a scalar's type as OPA's errors name it: `null`, `boolean`, `string`, `number`."""
     if term.value is None:
         return "null"
     if isinstance(term.value, bool):

@@ -239,7 +239,9 @@ class Shapes:
         return self._of.get(id(rule))
 
     def first(self, rules: Iterable[Rule]) -> Iterator[Rule]:
-        """Yield, of each shape, the first of the rules, and all rules without a shape."""
+        """Yield, in their order, the first of the rules of each shape, and all rules without one.
+        Rules that were not numbered count as without.
+        """
         seen: set[int] = set()
         for rule in rules:
             number = self._of.get(id(rule))

@@ -69,7 +69,7 @@ class RuleNode:
 
     @property
     def name(self) -> str:
-        """The path as errors and generated code show it: `data.a.p`."""
+        """The path as errors and generated code show it, such as `data.a.p`; computed once."""
         if not self._name:
             self._name = path_text(self.path)
         return self._name

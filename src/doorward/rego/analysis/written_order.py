@@ -184,7 +184,7 @@ class _Body:
 
 
 def _is_plain(target: Ref | Var) -> bool:
-    """Return True if the target of a `with` is a document at a constant path, and not a function."""
+    """Return True if a `with` replaces a document at a constant path, and not a function."""
     head, operands = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
 

@@ -176,8 +176,8 @@ _PARSERS: Final[dict[str, tuple[Callable[[str, int], Node], int]]] = {
 
 
 def _parse(text: str, struct: str) -> Node:
-    """Parse a text; BuiltinError for a syntax error, LimitError for too many characters or
-    tokens.
+    """Return the nodes of a GraphQL text, a query or a schema by `struct`; BuiltinError for a
+    syntax error, LimitError for too many characters or tokens.
     """
     if len(text) > MAX_TEXT:
         raise LimitError(f"GraphQL string is longer than {MAX_TEXT} characters")

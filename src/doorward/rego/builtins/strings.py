@@ -63,7 +63,7 @@ def contains(haystack: str, needle: str) -> bool:
 
 @builtin("lower", string, returns=string, inverse=inverse("lower"))
 def lower(x: str) -> str:
-    """`x` in lower case, one character for each character."""
+    """`x` in lower case, one character for each character, as Go maps them."""
     return x.lower() if x.isascii() else go_lower(x)
 
 

@@ -405,8 +405,9 @@ def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
 
 
 def _print(state: FunctionState, node: Call) -> None:
-    """Write a call of `print`, if its output is received. The values of each operand are collected
-    in a list, since an operand may have none or several.
+    """Append to the generated code a call of `print`, if its output is received; otherwise nothing.
+    The values of each operand are collected in a list, since an operand may have none or several;
+    its variables are not bound behind it.
     """
     if not state.plan.prints:
         return

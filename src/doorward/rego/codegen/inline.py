@@ -341,8 +341,8 @@ def _order(
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:
-        """Return a call of the runtime's comparison, or the result if both operands are
-        constant.
+        """Return code that calls the runtime's comparison of two operands, or its result if both
+        are constant.
         """
         if a.is_constant and b.is_constant:
             return ast.Constant(value=decide(compare(a.value, b.value)))

@@ -39,7 +39,7 @@ class Operand:
 
     @property
     def is_integer(self) -> bool:
-        """True if it is known to be an integer of Python."""
+        """True if the value is known to be an integer of Python (not a boolean) before run time."""
         return type(self.value) is int or (self.is_plain and self.kind == "number")
 
     @property

@@ -224,8 +224,8 @@ def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
 
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
-    """Yield every reference in `node`, in inner bodies too. Expressions with a `with`, which may
-    redirect references, are left out.
+    """Yield every reference in `node`, in inner bodies too, outer ones before those in them.
+    Expressions with a `with`, which may redirect references, are left out.
     """
     waiting: list[Node] = [node]
     for item in waiting:

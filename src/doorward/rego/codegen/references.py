@@ -27,8 +27,8 @@ __all__ = ["members_of_rules", "name_of_rules", "ref", "rule_answer", "rule_valu
 
 
 def ref(state: FunctionState, reference: Ref) -> Operand:
-    """Write the value of `reference` and return it. Code written after this runs for each of its
-    values.
+    """Append to the generated code what reads `reference`, and return its value as an operand. Code
+    written after this runs once for each of its values, and not at all if it is undefined.
     """
     head = reference.head
     if isinstance(head, Var) and head.name == "data":

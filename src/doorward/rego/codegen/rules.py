@@ -196,8 +196,8 @@ def definition_function(
 
 @contextmanager
 def _row_parameter(state: FunctionState, group: Group | None, args: list[str]) -> Iterator[None]:
-    """Context in which the constants of a group come from a parameter, whose name is appended to
-    `args`. Without a group nothing changes.
+    """Return a context in which the constants of a group come from a parameter, a row of them,
+    whose name is appended to `args`. Without a group nothing changes.
     """
     if group is None:
         yield
@@ -415,9 +415,10 @@ def _write_joined(
     rule_parts: Sequence[Part],
     leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """Write code that evaluates definitions in order and raises a conflict error if two answers
-    differ. A final definition returns its answer at once. `leave`: makes the code for the value to
-    return where the last definition fails; None if code follows.
+    """Append to the generated code what evaluates definitions in order and raises a conflict error
+    if two answers differ. A final definition, after which no answer can differ, returns its answer
+    at once. `leave`: makes the code for the value to return where the last definition fails; None
+    if code follows.
     """
     answer = ""
     for n, part in enumerate(rule_parts):

@@ -48,7 +48,9 @@ def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
 
 
 def _attempt_document(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
-    """Return the document of one definition: its conditions, and the rules that its head read."""
+    """Return the JSON document of one definition: its place, whether it is a default and holds, its
+    conditions, and the rules that its head read. `depth` is that of its nesting.
+    """
     document: dict[str, Any] = {
         "location": _location(tried.rule.span),
         "default": tried.rule.default,

@@ -82,7 +82,9 @@ class Record:
         return {} if sample is None else values_of(step.expr, sample, self.registry)
 
     def notes(self) -> list[str]:
-        """Return the messages of `trace`, each with its position."""
+        """Return the messages of `trace` in the order of the calls, each with its position, secrets
+        masked.
+        """
         return [
             f"{span}: note {self.value_text(value_of(term, sample, self.registry))}"
             for span, sample, term in self.recorder.notes

@@ -33,7 +33,9 @@ def url_encode(octets: bytes) -> str:
 
 
 def is_valid(x: str) -> bool:
-    """Return True if `decode` can decode `x`."""
+    """Return True if `decode` can decode `x`, standard base64 with padding and perhaps line ends,
+    as Go does.
+    """
     octets = to_bytes(x).translate(None, b"\r\n")
     return len(octets) % 4 == 0 and _STANDARD.fullmatch(octets) is not None
 

@@ -222,8 +222,8 @@ class _Scanner:
         raise _unexpected_error(self.text, at, "in \\u hexadecimal character escape")
 
     def _literal(self, at: int, literal: bytes) -> int:
-        """Scan `literal`: `true`, `false` or `null`; return the offset after it. JSONError names
-        the first byte that differs.
+        """Scan `literal` (`true`, `false` or `null`) at the offset `at` and return the offset
+        behind it. JSONError, in Go's words, names the first byte that differs.
         """
         for n, expected in enumerate(literal):
             if self.text[at + n : at + n + 1] != bytes([expected]):

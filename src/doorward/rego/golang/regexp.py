@@ -361,7 +361,7 @@ _META: Final = frozenset("\\.+*?()|[]{}^$")
 
 
 def quote_meta(text: str) -> str:
-    """Return a pattern that matches exactly `text`."""
+    """Return a pattern that matches exactly `text`, as Go's regexp.QuoteMeta writes it."""
     return "".join([f"\\{char}" if char in _META else char for char in text])
 
 

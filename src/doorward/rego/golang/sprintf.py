@@ -207,7 +207,9 @@ class _Printer:
 
     @property
     def here(self) -> str:
-        """The character at the present position; "" at the end."""
+        """The character of the template at the present position, which is not passed; "" at the
+        end.
+        """
         return self.template[self.at] if self.at < len(self.template) else ""
 
     def verb(self) -> None:

@@ -575,8 +575,8 @@ def _split(tokens: list[_Token]) -> list[list[_Token]]:
 
 
 def _closing(tokens: list[_Token], at: int) -> int:
-    """Return the position of the parenthesis that closes the one at `at`; BuiltinError if there is
-    none.
+    """Return the position of the token that closes the parenthesis at `at`; BuiltinError if there
+    is none.
     """
     level = 0
     for position in range(at, len(tokens)):
@@ -658,7 +658,9 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _character(text: str) -> int:
-    """Return the code of a character in quotes; BuiltinError for several, or an invalid escape."""
+    """Return the code of the character in a constant such as `'a'`, given with its quotes;
+    BuiltinError for none or several, or an invalid escape.
+    """
     inner = text[1:-1]
     match = _ESCAPE.fullmatch(inner)
     if match:

@@ -460,7 +460,9 @@ _NO_VALUE: Final = "<no value>"
 
 def _escape(escape: Callable[[str], str]) -> Callable[..., str]:
     def run(*values: Any) -> str:
-        """Return the operands, joined as by `print`, escaped."""
+        """Execute one of the escaping functions: return the operands, joined as by `print`,
+        escaped; a missing value is `<no value>`.
+        """
         return escape(_print(*[_NO_VALUE if value is None else value for value in values]))
 
     return run
@@ -560,8 +562,8 @@ def _kind(value: Any) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return True if two values are equal for `eq`; nil equals only nil. BuiltinError for values of
-    different kinds or collections.
+    """Return True if two values are equal for `eq`; nil equals only nil. Strings are compared by
+    their text. BuiltinError for values of different kinds, and for collections.
     """
     if a is None or b is None:
         return a is b

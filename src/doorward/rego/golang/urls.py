@@ -192,7 +192,7 @@ def read_url(url: str) -> URL:
 
 def resolve(base: URL, reference: URL) -> URL:
     """Return the URL that `reference` means in a document with the URL `base`, as Go's
-    `ResolveReference` does: its missing parts come from the base, a relative path is joined, and
+    ResolveReference does: its missing parts come from the base, a relative path is joined, and
     `.` and `..` are taken out of the path. The fragment of the base does not count.
     """
     scheme = reference.scheme or base.scheme
@@ -340,8 +340,8 @@ def _parse(address: str) -> URL:
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
-    """Return the scheme of a URL and the rest after the colon; "" and the whole if it has none.
-    BuiltinError if it begins with a colon.
+    """Return the scheme of a URL as it is written and the rest after its colon; "" and the whole if
+    it does not begin with a scheme. BuiltinError if it begins with a colon.
     """
     for position, character in enumerate(address):
         if character.isascii() and character.isalpha():

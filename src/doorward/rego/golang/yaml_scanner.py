@@ -148,7 +148,9 @@ def loader_class() -> Any:
                 self.levels[number] = self.flow_level
 
         def remove_possible_simple_key(self) -> None:
-            """Forget the possible key of this level. ScannerError if it is required."""
+            """Forget the possible key in the innermost open brackets, if there is one. ScannerError
+            if it is required.
+            """
             key = self.possible_simple_keys.get(self.flow_level)
             super().remove_possible_simple_key()
             if key is not None:

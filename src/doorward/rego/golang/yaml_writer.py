@@ -152,7 +152,9 @@ class _Writer:
         self.column += len(text)
 
     def _put_break(self, line_break: str = "\n") -> None:
-        """Append a line break."""
+        """Append a line break and set the column to 0; `is_spaced` and `is_indented` are left to
+        the caller.
+        """
         self.parts.append(line_break)
         self.column = 0
 

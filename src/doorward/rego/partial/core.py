@@ -278,7 +278,9 @@ def object_(items: Iterable[tuple[Term, Term]]) -> Term:
 
 
 def object_items(term: Term) -> Iterator[tuple[Term, Term]]:
-    """Yield the keys and values of an object term, constant or not."""
+    """Yield the keys and values of an object term, constant or not, in its order; of a constant
+    both as constants.
+    """
     if type(term) is Constant:
         value: Any = term.value
         for key, item in value.items():

@@ -695,7 +695,9 @@ def _answer_of(group: _Group) -> Object | None:
 
 
 def _verdict_names(term: Object) -> Iterator[str]:
-    """Yield the variables that an answer object has under the keys of verdicts."""
+    """Yield the names of the variables that an answer object has directly under the keys of
+    verdicts (`allow`, `allowed`, `decision`).
+    """
     for key, value in term.items:
         if isinstance(key, Constant) and key.value in _VERDICTS and type(value) is Var:
             yield value.name
@@ -741,7 +743,7 @@ def _comprehensions(term: Term) -> Iterator[Comprehension]:
 
 
 def _references(term: Term) -> Iterator[Ref]:
-    """Yield all references in a term outside of its comprehensions, at any depth, outermost first."""
+    """Yield all references in a term, at any depth outside of comprehensions, outermost first."""
     if type(term) is Ref:
         yield term
     for part in parts(term):

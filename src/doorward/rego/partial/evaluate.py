@@ -163,7 +163,9 @@ class Partial:
 
     @cached_property
     def ast(self) -> dict[str, Any]:
-        """`queries` and `support` as JSON in the form of OPA's AST."""
+        """The residual queries and the support as JSON in the form of OPA's AST, under `queries`
+        and `support`; computed once.
+        """
         return {
             "queries": [body_to_json(each) for each in self._queries],
             "support": [module_to_json(package, rules) for package, rules in self._support],

@@ -267,7 +267,9 @@ class _Function:
         search, site = self.search, self.site
 
         def solutions(rule: Rule, own: Bindings) -> Solutions:
-            """Yield for each way in which a rule applies to the operands."""
+            """Yield for each way in which one branch of a rule applies to the operands, its
+            variables bound in `own`.
+            """
             operands = self.args[: self.count]
             for _ in search.unify_all(operands, list(rule.args or ()), site.bindings, own, site):
                 yield from search.branch(rule, own)

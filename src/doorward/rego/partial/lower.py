@@ -608,7 +608,9 @@ class _Stages:
         return tuple(out)
 
     def _names_function(self, item: With) -> bool:
-        """Return True if the value of a `with` names a function or built-in."""
+        """Return True if the value of a `with` names a built-in, or a function of the policies by
+        its path.
+        """
         if item.names_builtin:
             return True
         value = item.value

@@ -259,7 +259,9 @@ class _EqualVariables:
         return self._roots[name]
 
     def make(self, name: str) -> _Root:
-        """Return the root of the variable's set, created if missing."""
+        """Return the root of the variable's set of equal variables; a variable in no set gets one
+        of its own.
+        """
         root = self.find(name)
         if root is None:
             self._parents[name] = name
@@ -400,7 +402,9 @@ def _outputs(ref: Ref) -> set[str]:
 
 
 def _names(term: Term) -> Iterator[str]:
-    """Yield the variables of a term, `data` and `input` included, outside its comprehensions."""
+    """Yield the variables of a term, once for each occurrence, `data` and `input` included, but not
+    those in comprehensions.
+    """
     if type(term) is Var:
         yield term.name
     elif type(term) is not Comprehension:

@@ -38,7 +38,9 @@ def term_to_nodes(term: core.Term) -> nodes.Term:
 
 
 def module_to_nodes(package: Path, rules: Sequence[core.Rule]) -> nodes.Module:
-    """Convert the rules of a support package to the syntax tree of a module."""
+    """Return the rules of a support package, whose path begins with `data`, as the syntax tree of a
+    module without imports.
+    """
     names = tuple([str(part.value) for part in package[1:] if isinstance(part, core.Constant)])
     return nodes.Module(nodes.Package(names), (), tuple([_rule(rule) for rule in rules]))
 

@@ -693,7 +693,9 @@ def array_items(term: Term) -> Sequence[Term]:
 
 
 def has_open_keys(term: Term, where: Bindings) -> bool:
-    """Return True if a key of an object or a member of a set is not constant in these bindings."""
+    """Return True if a key of an object or a member of a set is not constant in these bindings;
+    False for other terms.
+    """
     if type(term) is Object:
         return any(type(plug(key, where)) is not Constant for key, _ in term.items)
     return type(term) is Set and any(type(plug(each, where)) is not Constant for each in term.items)

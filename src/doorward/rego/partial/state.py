@@ -338,7 +338,9 @@ class Unknowns:
         bindings.unknown[var.name] = bindings.unknown.get(var.name, 0) + 1
 
     def unmark(self, count: int) -> None:
-        """Remove the mark from the last `count` marked variables."""
+        """Remove the mark from the last `count` marked variables, in reverse order; a variable that
+        was marked several times stays unknown until its last mark is removed.
+        """
         # A stack: marks end in the reverse order in which the search made them.
         for _ in range(count):
             var, bindings = self.variables.pop()

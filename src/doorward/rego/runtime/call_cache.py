@@ -157,7 +157,9 @@ class CallCache:
 
 
 def _sketch_all(operands: tuple[Any, ...]) -> Hashable:
-    """Return a cheap key for the operands of a call."""
+    """Return a cheap key for the operands of a call, which other operands may share: equal operands
+    have equal keys.
+    """
     if len(operands) == 1:
         return _sketch(operands[0])
     return tuple([_sketch(operand) for operand in operands])

@@ -565,8 +565,9 @@ class Evaluation(Context):
         return f"evaluation makes more than {self.environment.max_items} items"
 
     def count_size(self, value: Any, span: Span) -> Any:
-        """Return `value` after counting the items in it, of a text one for each `TEXT_OF_ITEM`
-        characters; EvalError above the limit.
+        """Count the items in a collection that was made, of a text one for each `TEXT_OF_ITEM`
+        characters, and return `value`; EvalError at `span` above the limit. Other values do not
+        count. Items must be counted (`count_from_here`).
         """
         kind = type(value)
         if kind is str:

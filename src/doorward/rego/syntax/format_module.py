@@ -165,7 +165,10 @@ class ModuleWriter:
             self.layout.blank_line()
 
     def styled_rule(self, rule: Rule, style: Style) -> None:
-        """Write a rule in a style; sets the layout to spread collections only for `spread`."""
+        """Write a rule in a style: `kept` as in the source, `hoisted` with its comments above it,
+        others in the canonical layout. From here on the layout spreads collections only for
+        `spread`.
+        """
         self.layout.spreads = style == "spread"
         if style == "kept":
             self.kept_rule(rule)

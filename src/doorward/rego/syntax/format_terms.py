@@ -493,7 +493,9 @@ class TermWriter:
         return self._lead == self.layout.length
 
     def negative(self, term: Term) -> None:
-        """Write `-` and the term."""
+        """Write `-` and the term, an infix one in parentheses. UnexpectedComment if a comment in it
+        has no place.
+        """
         self.layout.write("-")
         self.term_in(term, parens=True)
 
@@ -685,7 +687,9 @@ def _lines(items: Sequence[T]) -> list[list[T]]:
 
 
 def _rows(item: object) -> range:
-    """Return the rows that an item or a pair covers; empty if unknown."""
+    """Return the rows of the source that an item or a pair covers; an empty range if its span is
+    unknown.
+    """
     last = item[-1] if isinstance(item, tuple) else item
     span = getattr(last, "span", None)
     return range(_row(item), last_row(span) + 1 if isinstance(span, Span) else 0)
@@ -737,7 +741,9 @@ def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
 
 
 def _has_index(expr: Expr) -> bool:
-    """Return True if an expression has a variable in brackets, which it may bind."""
+    """Return True if an expression has, at any depth, a variable as an operand of a reference,
+    which it may bind.
+    """
     refs = (node for node in walk(expr) if isinstance(node, Ref))
     return any(isinstance(arg, Var) for ref in refs for arg in ref.args)
 

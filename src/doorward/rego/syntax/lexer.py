@@ -164,7 +164,7 @@ class Lexer:
         return Span(self.source, start, end, row, col)
 
     def comment_nodes(self) -> tuple[Comment, ...]:
-        """Return the comments read so far, in the order of the text."""
+        """Return the comments that were met so far, with their spans, in the order of the text."""
         return tuple(
             Comment(text, self.span(offset, offset + 1 + len(text)))
             for offset, text in sorted(self.comments.items())

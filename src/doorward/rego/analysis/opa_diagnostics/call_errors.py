@@ -56,7 +56,9 @@ class _Reporter:
         self.errors: list[Diagnostic] = []
 
     def rule(self, rule: Rule) -> None:
-        """Report the calls of a rule's body, head and `else`."""
+        """Append to `errors` those of the wrong calls of a rule: of its body, then of its head
+        (parameters excepted), then of its `else` branches in order.
+        """
         self.body(rule.body)
         head = rule.head
         self.terms(*head.ref.args, head.key, head.value)

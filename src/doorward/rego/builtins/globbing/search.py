@@ -656,7 +656,9 @@ def _make_tree(middle: Matcher, left: Matcher | None, right: Matcher | None) -> 
 
 
 def _stops_of(matcher: Matcher) -> tuple[bytes, ...] | None:
-    """Return the characters at which a wild card stops; None for another matcher."""
+    """Return the characters at which a wild card (`?`, `*`, `**`) stops, () for none; None for a
+    matcher that is not a wild card.
+    """
     if isinstance(matcher, _Character) and matcher.is_negated and not matcher.is_range:
         return matcher.characters
     return matcher.stops if isinstance(matcher, _Any) else None

@@ -129,7 +129,9 @@ class _Reader:
             self.types[name] = copy
 
     def _extend(self) -> None:
-        """Add what extensions have to their types; one of a type that is not defined defines it."""
+        """Add what extensions have to their types, in place; one of a type that is not defined
+        defines it. BuiltinError for an extension of another kind than its type.
+        """
         for extension in self.document["Extensions"]:
             name, kind = extension["Name"], extension["Kind"]
             known = self.types.setdefault(

@@ -55,7 +55,9 @@ def revalidate(stored: StoredResponse, answer: HTTPResponse, now: int) -> Stored
 
 
 def _directives(response: HTTPResponse) -> dict[str, str]:
-    """The directives of Cache-Control by lower-case name, with their arguments or ""."""
+    """Return the directives of Cache-Control by lower-case name, with their arguments in lower case
+    or ""; of one that is repeated, the last.
+    """
     text = response.header("cache-control").lower()
     return {m[1]: m[2] or m[3] or "" for m in _DIRECTIVE.finditer(text)}
 

@@ -183,7 +183,9 @@ def _ecdsa(name: str, digest: str, *, any_length: bool = False) -> Algorithm:
         return True
 
     def sign(key: Any, signed: bytes) -> bytes:
-        """Return the signature as `r || s`; BuiltinError for a key of another type."""
+        """Return the signature of `signed` under a private EC key, as `r || s` in the curve's
+        length; BuiltinError for a key of another type.
+        """
         from cryptography.hazmat.primitives.asymmetric import (
             ec,
             utils,

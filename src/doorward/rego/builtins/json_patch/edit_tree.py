@@ -100,8 +100,8 @@ class EditTree:
         self.insert(path, value)
 
     def delete(self, path: Path) -> None:
-        """Remove the value at `path`, or with [] the whole document. BuiltinError if there is
-        none.
+        """Remove the value at `path`, or with [] the whole document, without which `value` is an
+        error. BuiltinError, in OPA's words, if there is none.
         """
         if path:
             self._open(path[:-1], "delete").delete(path[-1])

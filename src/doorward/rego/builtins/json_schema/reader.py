@@ -494,7 +494,9 @@ def _read_required(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _unique_items(part: _Part, keyword: str, value: Any) -> None:
-    """Read `uniqueItems`; false adds no rule. BuiltinError unless it is a boolean."""
+    """Add the rule of `uniqueItems` to the part's schema if it is true; false adds none.
+    BuiltinError unless it is a boolean.
+    """
     if not isinstance(value, bool):
         raise BuiltinError("uniqueItems must be of a boolean")
     if value:

@@ -494,8 +494,8 @@ def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
 
 
 def dependencies(schema_of_name: Mapping[str, Schema | list[str]]) -> Rule:
-    """Return the rule of `dependencies`: if an object has a name, it must match the name's schema
-    or have the names in its list.
+    """Return the rule of `dependencies`: for each name in `schema_of_name` that an object has, it
+    must match the name's schema or have all names in its list. Other values match.
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
@@ -651,7 +651,9 @@ def properties(schemas: Mapping[str, Schema]) -> Rule:
     """Return the rule of `properties`: a value under one of these names must match its schema."""
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match the values whose names the object has."""
+        """Match each value whose name has a schema and is in the object with that schema, and add
+        the violations, at the value's path, to `result`.
+        """
         for name, schema in schemas.items():
             if name in value:
                 match.add_violations(schema, value[name], (path, name), result)

@@ -442,7 +442,9 @@ def _ternary(
     second: Container[type],
     third: Container[type],
 ) -> Callable[..., Any]:
-    """Return a function that calls `body` with three operands after a check of their kinds."""
+    """Return a function that calls `body` with three operands if their classes are in `first`,
+    `second` and `third`, and raises the error of `refusal` otherwise.
+    """
 
     def call(a: Value, b: Value, c: Value) -> Any:
         """Return what the built-in's body returns for three operands; OperandError, or the

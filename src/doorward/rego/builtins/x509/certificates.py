@@ -626,8 +626,8 @@ def _purposes(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _policies(certificate: Certificate, extension: Extension) -> bool:
-    """Store the policies. Return True: the extension is understood. ValueError if it is malformed
-    or names a policy twice.
+    """Store the policies of the extension in the certificate, in its order. Return True: the
+    extension is understood. ValueError if it is malformed or names a policy twice.
     """
     fault = "x509: invalid certificate policies"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)

@@ -190,7 +190,9 @@ def _name(name: Name) -> Object:
 
 
 def _names_object(names: Names) -> Object:
-    """The alternative names as the fields of Go's certificate; null for kinds without a name."""
+    """Return the alternative names as the fields of Go's certificate (`DNSNames`, `EmailAddresses`,
+    `IPAddresses`, `URIs`); null for kinds without a name.
+    """
     return {
         "DNSNames": _or_null(list(names.dns)),
         "EmailAddresses": _or_null(list(names.emails)),
@@ -246,7 +248,7 @@ _EXTENSION_REQUEST: Final = (1, 2, 840, 113549, 1, 9, 14)
 
 def request_object(octets: bytes) -> Object:
     """Return the object that OPA shows for a certificate request in DER, Go's
-    `x509.CertificateRequest` as JSON; of its attributes only requested extensions are in it, and
+    x509.CertificateRequest as JSON; of its attributes only requested extensions are in it, and
     the signature is not verified. ValueError, with Go's text, if it is malformed.
     """
     fault = "tags don't match"

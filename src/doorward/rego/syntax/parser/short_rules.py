@@ -98,7 +98,9 @@ def _rule_of_call(expr: Expr, call: Call, builtins: Container[str]) -> tuple[Dra
 
 
 def _text(ref: Ref) -> str:
-    """Return a reference as OPA prints it in errors."""
+    """Return a reference as OPA prints it in errors: constants as `.name` or in brackets, other
+    operands as written.
+    """
     operands = [
         operand_text(a.value) if isinstance(a, Scalar) else f"[{a.span.text}]" for a in ref.args
     ]

@@ -183,7 +183,9 @@ class Terms:
         return Call(operator, (left, right), cursor.call_span(left.span, start), infix=True)
 
     def _member(self, name: str) -> Ref:
-        """Skip `in`; return a reference to the built-in `internal.<name>`."""
+        """Move past the keyword `in`, at which the cursor must be, and return a reference to the
+        built-in `internal.<name>` with its span.
+        """
         span = self.cursor.here()
         self.cursor.scan()
         return Ref(Var("internal", span), (Scalar(name, span),), span)

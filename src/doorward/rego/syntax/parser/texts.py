@@ -216,8 +216,8 @@ def parse_term(source: Source | str) -> Term:
 
 @contextmanager
 def _report_depth() -> Iterator[None]:
-    """Return a context manager that turns TooDeep and RecursionError in its body into
-    ParseError.
+    """Return a context manager that turns TooDeep and RecursionError in its body into ParseError;
+    other errors pass through.
     """
     try:
         yield
