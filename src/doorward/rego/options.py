@@ -78,8 +78,8 @@ class Options:
         return self.registry if allowed is None else allowed.registry(self.registry)
 
     def allowed_environment(self) -> Environment:
-        """Return the environment with the limit of items of these options, and only the hosts that
-        the capabilities allow.
+        """Return the environment with the `max_items` of these options, and only the hosts that the
+        capabilities allow (all without capabilities); the environment itself if nothing differs.
         """
         allowed, environment = self.capabilities, self.environment
         if self.max_items != environment.max_items:

@@ -228,8 +228,8 @@ class Policies:
 
     @property
     def definitions(self) -> list[Mark]:
-        """The definitions whose outcomes marked code records, by their numbers; [] without
-        `Options.marked`.
+        """The definitions whose outcomes marked code records, by their numbers, in a new list; []
+        if the policies were compiled without `Options.marked`.
         """
         return [] if self.code.plan.marks is None else list(self.code.plan.marks.definitions)
 

@@ -203,8 +203,10 @@ class Query:
         return bound
 
     def emit(self) -> str:
-        """Return the generated Python of the query as text, without that of the rules. CompileError
-        if Python's compiler refuses a rule, or if the query's code nests too deeply to be printed.
+        """Return the generated Python of the query as text, without that of the rules: for its
+        single value if it has one expression, otherwise for rows; with `strict_builtin_errors` the
+        exact code. CompileError if Python's compiler refuses a rule, or if the query's code nests
+        too deeply to be printed.
         """
         code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
         compiled, names = self._generate(code, single=self._value is not None)
@@ -401,8 +403,8 @@ class Query:
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
         """Return one tuple for each solution: the values of `variables`, then of the expressions in
         order (True for those without a value); UNDEFINED for an unbound variable. [] if the query
-        is undefined. `evaluation` comes from `evaluation()`, and its `errors` can be read
-        afterwards. EvalError if the evaluation fails.
+        is undefined. The code for rows may be generated at the first call. `evaluation` comes from
+        `evaluation()`, and its `errors` can be read afterwards. EvalError if the evaluation fails.
         """
         if self._bindings is None:
             self._bindings = self._function(self._code, single=False)

@@ -204,7 +204,8 @@ class _Steps:
 
     def _with(self, item: With, out: list[Expr]) -> With:
         """Append the steps that compute the value of a `with` to `out`, and return the `with` with
-        their result; unchanged if its value is the name of a function.
+        their result, a variable or constant; unchanged, with nothing appended, if its value is the
+        name of a function.
         """
         if names_function(item, self.callees.arity):
             return item

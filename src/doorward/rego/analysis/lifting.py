@@ -106,7 +106,8 @@ class Lifting:
 
     def body(self, body: Body, heads: Sequence[Term] = ()) -> tuple[Body, tuple[Term, ...]]:
         """Return a body with its calls as separate expressions, and its heads as terms without
-        calls; the steps of the heads come last in the body.
+        calls; the steps of the heads come last in the body. What was written and what it became is
+        recorded in `origins`, if there is one.
         """
         out: list[Expr] = []
         self.dialect.exprs(body, out)

@@ -88,7 +88,9 @@ class RuleNode:
 
     @property
     def is_set_of_members(self) -> bool:
-        """True if the partial rules here build a set, not an object of sets."""
+        """True if the rules here build a set, not an object of sets, and no rules are below; False
+        for a node without rules. The rules must have been checked to be of one kind.
+        """
         # Checked to be of one kind, so that the first definition speaks for all.
         if self.children or not self.definitions:
             return False

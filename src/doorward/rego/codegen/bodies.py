@@ -194,8 +194,9 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
 
 
 def _collection_to_loop(state: FunctionState, domain: Term) -> Operand:
-    """Write code for the collection that a loop iterates, and return its operand. For all members
-    of a set that rules make this may be their sorted list, which is cheaper than the set.
+    """Append to the generated code what gives the collection that a loop iterates, and return its
+    operand. For all members of a set that rules make this may be their sorted list, which is
+    cheaper than the set.
     """
     node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
     if node is None or rest or state.plan.alias(node) is not None:
@@ -374,8 +375,8 @@ def _replace(state: FunctionState, expr: Expr) -> None:
 
 
 def _document(state: FunctionState, item: With) -> ast.expr:
-    """Return code for the value that replaces a document; UNDEFINED if the value names a
-    function.
+    """Return code for the value that replaces a document under a `with`, after appending what
+    computes it; UNDEFINED if the value names a function, which is not a document.
     """
     if names_function(item, state.plan.callees.arity):
         return runtime("UNDEFINED")

@@ -128,8 +128,9 @@ def _value(state: FunctionState, term: Call, args: Sequence[Term]) -> Operand:
 def _function(
     state: FunctionState, node: RuleNode, operands: list[ast.expr], term: Call
 ) -> Operand:
-    """Write a call of a policy's function, or of its replacement if `with` may replace it, and
-    return its value, which is tested to be defined. Operands are written once.
+    """Append to the generated code a call of a policy's function, or of its replacement at run time
+    if some `with` may replace it (`mocked`), and return its value, which is tested to be defined.
+    Operands are computed once. The call is counted for the deadline.
     """
     state.counters.add_call()
     evaluation = load(state.env.evaluation)
@@ -249,7 +250,9 @@ def _check_call(
 
 
 def _count(state: FunctionState, result: Operand, term: Call) -> Operand:
-    """Return `result`; in code with a limit on items its size is counted."""
+    """Return `result`; if the plan limits items and the result can be large, what counts its size
+    is appended to the generated code.
+    """
     if state.plan.limited and result.kind not in _SMALL:
         count(state, "count_size", result.code, term.span)
     return result

@@ -116,7 +116,8 @@ class ExactRules:
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
         """Return the set or object of the rules with at least the part that a lookup at `path`
-        reads; rules for other keys are not evaluated.
+        reads; rules for other keys are not evaluated. In traced code the evaluation is reported as
+        one of the rules. Errors of rules pass through.
         """
         if self.code.plan.traced:
             return traced(self.node.name, lambda ctx: self._part(ctx, path))(ctx)

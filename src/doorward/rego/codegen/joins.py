@@ -156,8 +156,8 @@ def _names_below(term: Term, item: str) -> list[str] | None:
 
 def _is_known(state: FunctionState, value: Term, *, is_quiet: bool) -> bool:
     """Return True if `value` can be computed before the loop: it is a scalar, a bound variable, or,
-    with `is_quiet`, a path. `is_quiet`: nothing before the equation can fail, so that the path may
-    be undefined.
+    with `is_quiet`, a constant path below `input`, base data or a bound variable. `is_quiet`:
+    nothing before the equation can fail, so that the path may be undefined.
     """
     match value:
         case Scalar():

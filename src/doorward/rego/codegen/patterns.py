@@ -75,8 +75,9 @@ def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
 
 
 def _bind(state: FunctionState, name: str, value: Operand) -> None:
-    """Bind a variable to a value. A literal is used as it is, other values are assigned to a local
-    variable. Outside of loops the variable is recorded in `state.stored`.
+    """Bind a variable to a value in `state.env`. A literal is used as it is; for other values an
+    assignment to a local variable is appended to the generated code. Outside of loops the variable
+    is recorded in `state.stored`.
     """
     if not state.code.loops:
         state.stored.add(name)

@@ -66,8 +66,8 @@ class Plan:
         return self.callees.root
 
     def mark(self, rule: Rule) -> int | None:
-        """Return the number under which code records the outcomes of a definition; None if it
-        records nothing.
+        """Return the number under which code records the outcomes of a definition; None without
+        `marks`, and for a definition that the table does not have.
         """
         return None if self.marks is None else self.marks.number(rule)
 

@@ -91,8 +91,9 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
-    """Write a lookup in base data and return the document, tested to be defined. In exact code a
-    constant path is read by `base_at`, as one.
+    """Append to the generated code a lookup in base data and return the document, tested to be
+    defined; open operands become loops. In exact code a constant path is read by `base_at`, as one,
+    and others node by node.
     """
     if not state.plan.exact:
         return _document_path(state, "data", operands)
@@ -127,8 +128,9 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
 
 
 def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
-    """Write the collection to iterate for the values of the rules at `node`, with a test that it is
-    defined, and return it: their answer, or a set's members as a sorted list.
+    """Append to the generated code what gives the collection to iterate for the values of the rules
+    at `node`, with a test that it is defined, and return it: their answer, or, if the node may be
+    listed and its set was not read before, a set's members as a sorted list.
     """
     slot = state.plan.slot(node)
     if state.reads.knows((state.env.evaluation, slot)) or not is_listed(node, state.plan):

@@ -97,8 +97,8 @@ def definitions_of(node: RuleNode) -> list[Definition]:
 
 
 def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
-    """Return the table that chooses among the definitions by a value of the input or an operand;
-    None if each definition is tried.
+    """Return the table that chooses among the definitions of `node` by a value of the input or an
+    operand; None if each definition is tried, as always in exact and traced code.
     """
     return None if plan.in_order else choose(definitions_of(node), plan.failures)
 
@@ -288,13 +288,17 @@ class _Rules:
 
     @property
     def join(self) -> ast.expr:
-        """The runtime function that compares a further answer with the first."""
+        """Code that names the runtime function which compares a further answer with the first and
+        raises the conflict: one for functions, one for rules.
+        """
         return runtime("one_of_function" if self.node.is_function else "one")
 
 
 def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()) -> _Rules:
-    """Return how the rules at `node` take their arguments and return their answer. `final`: for
-    each definition, True if its first success is the answer of all.
+    """Return how the rules at `node` take their arguments and return their answer, with new names
+    for a function's arguments, and for the parameter that asks for a list if the node may be
+    listed. `final`: for each definition, True if its first success is the answer of all; () for
+    none.
     """
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
@@ -597,8 +601,9 @@ def _branch(
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
-    """Return True if OPA evaluates more of `rule` after its first answer and that may fail, so that
-    a constant answer must not be returned at once.
+    """Return True if OPA evaluates more of `rule` after its first answer and that may raise an
+    error, so that a constant answer must not be returned at once: the rule may fail, and the rules
+    of its node do not all have one and the same constant answer.
     """
     if not state.plan.failures.rule(rule):
         return False

@@ -198,7 +198,8 @@ class Reads:
         return known
 
     def remember(self, key: Read, name: ast.Name) -> None:
-        """Record that the value for `key` was read into `name`, and write a test that it is
+        """Record that the value for `key` was read into `name`, for the rest of the function if the
+        code written now always runs, otherwise for the current scope, and append a test that it is
         defined.
         """
         if not self._code.conditional:
@@ -401,7 +402,8 @@ class FunctionState:
 
     def of_evaluation(self, part: str) -> ast.expr:
         """Return code for an attribute of the present evaluation, such as `ctx.input`. Those of the
-        function's own `ctx` are read once, at its start, into a local variable.
+        function's own `ctx` are read once, at its start, into a local variable; those of an
+        evaluation under a `with` each time.
         """
         value = attribute(load(self.env.evaluation), part)
         if self.env.evaluation != "ctx":

@@ -152,7 +152,9 @@ def key(state: FunctionState, operand: Operand) -> ast.expr:
 
 
 def count_item(state: FunctionState) -> None:
-    """Write that a collection has one more item, in code with a limit on items."""
+    """Append to the generated code that a collection has one more item, if the plan limits items;
+    otherwise nothing.
+    """
     if state.plan.limited:
         count(state, "count_items", ast.Constant(value=1), state.code.span)
 

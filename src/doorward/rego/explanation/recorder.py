@@ -94,8 +94,8 @@ class Tried:
 
     @property
     def culprit(self) -> Step | None:
-        """The expression furthest into the body that was evaluated, at which this definition
-        failed; None if it held or no expression was evaluated.
+        """The expression of the body that was first evaluated last, at which this definition
+        failed; None if it held at least once or no expression was evaluated.
         """
         if self.succeeded:
             return None

@@ -546,8 +546,9 @@ class _Reader:
         self.half = half.upper()
 
     def extra_fraction(self, following: tuple[str, str]) -> None:
-        """Read a fraction of a second after the seconds although the layout has none there, as Go
-        does; nothing if the value has none, or if the layout's next element is a fraction.
+        """Read a fraction of a second into `nanosecond` behind the seconds although the layout has
+        none there, as Go does; do nothing if the value has none, or if the layout's next element,
+        in `following`, is a fraction.
         """
         if self.rest[:1] in {".", ","} and self.is_digit(1):
             _, element = following

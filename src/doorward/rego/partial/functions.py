@@ -244,8 +244,9 @@ class _Function:
             yield from self._rule(branch, [UNDEFINED], [False])
 
     def _values(self) -> Solutions:
-        """Yield for each solution of the rules; of a rule with `else`, only of the first branch
-        that holds. The default applies if no rule has a value.
+        """Yield for each solution of the function's rules; of a rule with `else`, only of the first
+        branch that answers. The default applies if no rule has a value, also a false one. EvalError
+        for a value of false and another one in a call without an output.
         """
         # Lists of one item, here and below: `_rule` is a generator and sets them between two
         # solutions.

@@ -345,7 +345,8 @@ class Search:
 
     def _take(self, count: int) -> None:
         """Count `count` more saved expressions. EvalError if there are more than
-        `settings.max_size`, or if something known is evaluated, which would count as true.
+        `settings.max_size`. While something known is evaluated (`disabled` is suspended), nothing
+        may be saved, since it would count as true: an internal EvalError.
         """
         if self.disabled.is_suspended:
             text = "something known depends on something unknown"

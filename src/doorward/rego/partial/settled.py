@@ -73,8 +73,9 @@ class Settled:
         """
 
     def node(self, expr: Expr) -> nodes.Expr:
-        """Return the syntax tree of an expression. That of a prepared expression is always the same
-        object, and gets an entry in `kept`.
+        """Return the syntax tree of an expression. For one that these steps prepared it is always
+        the same object, and gets an entry in `kept` (None until a reader stores a result); for
+        others a new one.
         """
         node = self._nodes.get(id(expr))
         if node is None:

@@ -125,8 +125,8 @@ def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
 
 
 def _simple(search: SearchContext, body: Body, head: Sequence[Term]) -> Body:
-    """Return the simplified body in which the variables of `head` stay bound; unchanged in shallow
-    mode.
+    """Return the body of a support rule simplified, with the variables of `head` left bound, and
+    `true` if nothing of it remains; unchanged with `settings.shallow`.
     """
     if search.settings.shallow:
         return body

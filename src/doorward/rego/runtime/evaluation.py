@@ -153,8 +153,8 @@ class BaseData:
         return BaseData(over, stored, (*self.targets, tuple(path)))
 
     def at(self, path: Sequence[Any]) -> BaseData | Any:
-        """Return the data at a path: the plain value that replaces it or a document above it, else
-        BaseData.
+        """Return the data at a path: the plain value if one replaces it or a document above it,
+        otherwise the BaseData below; UNDEFINED if nothing is there.
         """
         base: Any = self.over if () in self.targets else self
         for key in path:
@@ -476,7 +476,9 @@ class Evaluation(Context):
             start = end
 
     def _batches(self, items: Iterator[Any]) -> Iterator[list[Any]]:
-        """Yield lists of items of an iterator, checking the deadline before each."""
+        """Yield lists of items of an iterator, each as long as the present check interval, the last
+        one perhaps shorter; the deadline is checked before each (EvalError).
+        """
         while batch := list(itertools.islice(items, self.check_interval)):
             self._check_deadline()
             yield batch

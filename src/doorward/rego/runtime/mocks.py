@@ -44,8 +44,9 @@ class BuiltinMock:
     builtin: Builtin
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
-        """Return the result of the other built-in; UNDEFINED if it fails. EvalError if it fails in
-        a strict evaluation, or aborts the evaluation.
+        """Return the result of the other built-in for the operands; UNDEFINED if it fails, which is
+        recorded in the evaluation's errors under its own name. EvalError if it fails in a strict
+        evaluation, or aborts the evaluation.
         """
         arguments = (state, *operands) if self.builtin.context else operands
         return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *arguments)

@@ -164,8 +164,9 @@ class _Parser:
         return items
 
     def some(self, start: str, end: str, read: Callable[[], Any]) -> tuple[list[Any], Node | None]:
-        """Read and return the nodes between two signs, at least one, and the comments before the
-        second sign; [], and nothing read, where the first one is not there.
+        """Read nodes by `read` between the signs `start` and `end`, at least one; return them and
+        the comments before the second sign. [] and None, and nothing read, where the first one is
+        not there. BuiltinError if there is no node.
         """
         items: list[Any] = []
         if not self.skip(start):

@@ -200,7 +200,9 @@ class _Node:
         self.fresh: tuple[Value] | None = (value,)
 
     def to_value(self) -> Value:
-        """Return the value after the edits, computed again only if something changed since."""
+        """Return the value after the edits of this node and those below, computed again only if
+        something changed since; it must not be modified.
+        """
         if self.fresh is None:
             self.fresh = (self._render(),)
         return self.fresh[0]

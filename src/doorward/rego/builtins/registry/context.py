@@ -225,7 +225,9 @@ class Context:
 
     @now_ns.setter
     def now_ns(self, value: int) -> None:
-        """Set the time of the decision, in place of the clock's."""
+        """Set the time of the decision in nanoseconds since the epoch, in place of the clock's;
+        contexts with this one as `origin` take it over at their first use of the time.
+        """
         self._now_ns = value
 
     @property

@@ -112,8 +112,8 @@ class _Entry:
         self.builtin = builtin
 
     def load(self) -> Builtin:
-        """Return the built-in. The first call imports its module, whose decorator fills the
-        entry.
+        """Return the built-in. The first call imports its module, whose decorator fills the entry;
+        errors of the import pass through.
         """
         if self.builtin is None:
             # The decorator of this registry finds this very entry by its name, and fills it.

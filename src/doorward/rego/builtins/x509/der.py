@@ -112,14 +112,19 @@ class Reader:
         return int.from_bytes(content, "big", signed=True)
 
     def small_integer(self, fault: str, tag: int = INTEGER) -> int:
-        """Read and return the next integer, which must be minimal and have at most 64 bits."""
+        """Read the next element, which must be an integer of the tag `tag`, written with as few
+        bytes as possible and of at most 64 bits, and return it. ValueError with the message `fault`
+        otherwise.
+        """
         number = self.integer(fault, tag)
         if not -(1 << 63) <= number < 1 << 63:
             raise ValueError(fault)
         return number
 
     def boolean(self, fault: str) -> bool:
-        """Read and return the next boolean, which must be 0x00 or 0xFF."""
+        """Read the next element, which must be a boolean, and return True for 0xFF and False for
+        0x00. ValueError with the message `fault` for another value or element.
+        """
         content = self.element(BOOLEAN, fault).content
         if content not in (b"\x00", b"\xff"):
             raise ValueError(fault)

@@ -221,8 +221,9 @@ class Builder:
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
     def loop(self, target: ast.expr, iterable: ast.expr) -> None:
-        """Write a loop over `iterable`: code written after this runs for each item. Recording of
-        failures ends here, with the row of the loop as the failure.
+        """Append a loop over `iterable`, in an inner function if blocks are nested too deeply: code
+        written after this runs for each item. If failures are being recorded, that ends here, with
+        the row of the loop as the failure.
         """
         self.ensure_depth()
         if self.number is not None:

@@ -64,8 +64,8 @@ class Collections:
         )
 
     def _skip_comma(self) -> bool:
-        """Skip a leading comma, as OPA does. Return True if there was none, so that a comprehension
-        is possible.
+        """Move past a leading comma, which OPA allows in a collection, if there is one. Return True
+        if there was none, so that a comprehension is possible.
         """
         if self.cursor.kind != ",":
             return True
