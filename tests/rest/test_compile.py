@@ -62,3 +62,49 @@ def test_a_get_without_a_path_is_redirected_as_in_opa() -> None:
     assert (answer.status, answer.headers["location"]) == (307, "/v1/compile/")
     assert answer.body == '<a href="/v1/compile/">Temporary Redirect</a>.\n\n'
     assert answer.headers["vary"] == "Accept-Encoding"
+
+
+MASKED = """package a
+
+# METADATA
+# scope: document
+# compile:
+#   unknowns: [input.docs]
+#   mask_rule: data.b.masks
+annotated if input.docs.x == 1
+
+p if input.docs.x == 1
+
+masks.docs.y := {"replace": {"value": "own"}}
+"""
+OTHER = 'package b\n\nmasks.docs.z := {"replace": {"value": "S3CRET"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "status", "value"),
+    [
+        ("a/p", "data.b.masks", 403, ""),
+        ("a/p", "data.b", 403, ""),
+        ("a/p", "data.b.nothing", 403, ""),
+        ("a/p", "data.a", 403, ""),
+        ("a/p", 'data.b["masks"]', 403, ""),
+        ("a/p", "masks", 200, "own"),
+        ("a/p", "data.a.masks", 200, "own"),
+        ("a/annotated", "", 200, "S3CRET"),
+        ("a/annotated", "data.b.masks", 403, ""),
+    ],
+)
+def test_a_mask_rule_that_a_client_names_is_one_that_is_served(
+    path: str, rule: str, status: int, value: str
+) -> None:
+    pdp = PDP(build(Loaded({"a.rego": MASKED, "b.rego": OTHER})))
+    served = Server(decision_paths=("a/p", "a/annotated", "a/masks"))
+    body = {"input": {}, "unknowns": ["input.docs"], "options": {"maskRule": rule}}
+    headers = {"accept": "application/vnd.opa.ucast.all+json"}
+    request = ("POST", f"/v1/compile/{path}", json.dumps(body).encode())
+    answer = ask(Api(pdp, Config(server=served), Health(), Metrics("1")), *request, headers=headers)
+    assert answer.status == status
+    assert value in answer.body
+    assert ("S3CRET" in answer.body) == (value == "S3CRET")
+    everything = Api(pdp, Config(), Health(), Metrics("1"))
+    assert ask(everything, *request, headers=headers).status in (200, 400)

@@ -232,7 +232,10 @@ async def filter_document(exchange: Exchange) -> Response:
         """Translate the document to filters, and return the response."""
         from doorward.rest import filters  # few ask for it, and it loads partial evaluation
 
-        return filters.post_filter(pdp, exchange.path, params, body.text, accept, context)
+        serves = exchange.service.serves
+        return filters.post_filter(
+            pdp, exchange.path, params, body.text, accept, context, serves=serves
+        )
 
     return await exchange.read(post)
 

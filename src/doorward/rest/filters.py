@@ -6,7 +6,7 @@ rule that does not exist: the answer would show more than the policy lets throug
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from doorward.rego.tools import parse_path, path_names, path_text
 from doorward.rest.answers import (
     bad_request,
     failed,
+    forbidden,
     internal_error,
     json_answer,
     metrics_text,
@@ -105,9 +106,13 @@ def post_filter(
     body: bytes,
     accept: str,
     context: RequestContext | None = None,
+    *,
+    serves: Callable[[tuple[str, ...]], bool] = lambda _path: True,
 ) -> Response:
     """Return a policy as a filter of rows (POST /v1/compile/PATH), in the media type of `accept`.
     If no row is permitted, the response has no `result`, or for several targets an empty one.
+    `serves` decides whether clients may read the document at a path: a mask rule that the request
+    names is one that they read.
 
     Logs the filter as a decision; an error response is not logged. `context` None logs no headers.
     """
@@ -117,7 +122,7 @@ def post_filter(
     names = [name for segment in path for name in segment.split("/") if name]
     try:
         request = _request(body)
-        metadata = _read_metadata(snapshot, names, request)
+        metadata = _read_metadata(snapshot, names, request, serves)
         # METADATA is read once for both, where the request does not say them.
         if not request.unknowns:
             timers.add("compile_extract_annotations_unknowns", perf_counter_ns() - started)
@@ -204,11 +209,17 @@ def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
     )
 
 
-def _read_metadata(snapshot: Snapshot, names: Sequence[str], request: _Request) -> FilterMetadata:
+def _read_metadata(
+    snapshot: Snapshot,
+    names: Sequence[str],
+    request: _Request,
+    serves: Callable[[tuple[str, ...]], bool],
+) -> FilterMetadata:
     """Return the unknown documents and the mask rule of a filter. Each that the request does not
     name is taken from the METADATA of the rule at `names`.
 
-    Raise _Refused if a path is malformed or the METADATA is invalid.
+    Raise _Refused if a path is malformed, the METADATA is invalid, or the request names a mask rule
+    that is not served.
     """
     quoted = next((name for name in names if '"' in name), None)
     if quoted is not None:
@@ -220,6 +231,8 @@ def _read_metadata(snapshot: Snapshot, names: Sequence[str], request: _Request) 
         message = f"error(s) occurred while parsing unknowns: failed to parse ref: {error}"
         raise _Refused(bad_request(message)) from None
     mask = _mask_rule(request.mask_rule, names)
+    if mask and not serves(tuple(map(str, _mask_path(mask)))):
+        raise _Refused(forbidden())
     if request.unknowns and mask:
         return FilterMetadata(request.unknowns, mask)
     try:
@@ -244,6 +257,18 @@ def _mask_rule(name: str, names: Sequence[str]) -> str:
         message = f"error(s) occurred while parsing mask_rule name: {name} is not a path"
         raise _Refused(bad_request(message)) from None
     return reference
+
+
+def _mask_path(reference: str) -> tuple[str | int, ...]:
+    """Return the names below `data` of a mask rule; raise _Refused (400) for any other path."""
+    try:
+        root, names = path_names(reference)
+    except ValueError:
+        message = f"the mask rule `{reference}` is not a path, such as data.filters.mask"
+        raise _Refused(bad_request(message)) from None
+    if root != "data":
+        raise _Refused(bad_request(f"the mask rule `{reference}` does not exist"))
+    return names
 
 
 def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
@@ -295,8 +320,7 @@ def _evaluate_masks(
     """
     engine = snapshot.engine
     try:
-        root, names = path_names(metadata.mask_rule)
-        if root != "data" or not engine.has_rules(names):
+        if not engine.has_rules(_mask_path(metadata.mask_rule)):
             raise _Refused(bad_request(f"the mask rule `{metadata.mask_rule}` does not exist"))
         query = engine.prepare(
             metadata.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
@@ -306,12 +330,6 @@ def _evaluate_masks(
         raise _Refused(internal_error(f"prepare for mask eval: {error}")) from None
     except RegoError as error:
         raise _Refused(failed(error)) from None
-    except ValueError:
-        raise _Refused(
-            bad_request(
-                f"the mask rule `{metadata.mask_rule}` is not a path, such as data.filters.mask"
-            )
-        ) from None
     if masks is UNDEFINED or masks is None:
         return None
     if not isinstance(masks, dict):
