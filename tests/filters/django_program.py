@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import permutations, product
 from random import Random
 from typing import Any
@@ -233,6 +234,29 @@ def check_another_database() -> None:
     assert texts == ["of the other database"]
 
 
+def check_calculated() -> None:
+    """SQLite keeps all digits of a calculated decimal, of which programs read a few."""
+    numbers = [Decimal(n) / 1000 for n in range(-500, 5000, 37)]
+    rows = File.objects.bulk_create([File(id=9000 + n, a=a) for n, a in enumerate(numbers)])
+    own = File.objects.filter(id__in=[row.id for row in rows])
+    for factor in ("1.1", "0.5", "0.125", "1.0001"):
+        own.update(a=models.F("a") * Decimal(factor))
+        read = {row.id: from_python({"docs": document_of(row, [])}) for row in own.all()}
+        for operator, known in product(("==", "!=", "<", ">="), ("0.1", "0.275", "1.05", "0")):
+            body = f"input.docs.a {operator} {known}"
+            query = Engine({"f.rego": f"package f\n\ninclude if {body}\n"}).prepare(
+                "data.f.include"
+            )
+            allowed = {n for n, each in read.items() if query.value(each) is True}
+            clause = to_q(conditions(body), File, {"docs": ""})
+            selected = set(own.filter(clause).values_list("id", flat=True))
+            assert selected <= allowed, body
+            assert len(selected) * 2 >= len(allowed), body
+            if connection.vendor != "sqlite":
+                assert selected == allowed, body
+    own.delete()
+
+
 def check_legacy() -> None:
     number = {"mysql": "float", "postgresql": "real"}.get(connection.vendor, "double")
     with connection.cursor() as cursor:
@@ -327,6 +351,7 @@ def main() -> None:
     check_many_to_many()
     check_rows_without_a_key()
     check_another_database()
+    check_calculated()
     check_legacy()
     check_refusals()
     sys.stdout.write(f"{count}\n")

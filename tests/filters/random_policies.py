@@ -75,6 +75,7 @@ _CELLS: Final[dict[str, list[Any]]] = {
         {"k": "", "l": "", "n": "a"},
         "",
         {"l": [{"k": 1}, {"k": "b"}]},
+        {"ä": "a", "n": {"ä": 1}},
     ],
     "g": [None, [], ["a"], ["A", "a"], ["b", None], ["", "ab"]],
 }
@@ -352,12 +353,12 @@ class _Policy:
     def _of_document(self) -> str:
         draw = self._draw
         known = json.dumps(draw.choice(["a", "A", "", 1, 1.5, 2**53 + 1, 0, True, False, None]))
-        path = draw.choice(["k", "k", "n.k", "l", "x", "k.k"])
+        path = draw.choice([".k", ".k", ".n.k", ".l", ".x", ".k.k", '["ä"]', '.n["ä"]'])
         chance = draw.random()
         if chance < 0.5:
-            return f"input.doc.m.{path} {draw.choice(_OPERATORS)} {known}"
+            return f"input.doc.m{path} {draw.choice(_OPERATORS)} {known}"
         if chance < 0.6:
-            return f"input.doc.m.{path}"
+            return f"input.doc.m{path}"
         if chance < 0.75:
             return f"{known} in input.doc.m.{draw.choice('ln')}"
         if chance < 0.85:

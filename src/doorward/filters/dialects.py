@@ -15,7 +15,13 @@ from typing import Final
 from doorward.base.records import record, replace
 from doorward.filters.columns import Kind
 from doorward.filters.conditions import fault
-from doorward.filters.json_views import SHORTEST_DOUBLES, JsonViews, PostgresJson, SqliteJson
+from doorward.filters.json_views import (
+    ESCAPED_KEY,
+    SHORTEST_DOUBLES,
+    JsonViews,
+    PostgresJson,
+    SqliteJson,
+)
 from doorward.rego import Number
 from doorward.rego.shared import number_text
 
@@ -184,14 +190,38 @@ class SQLDialect:
             raise fault(describe_inexact(self.name, str(number)))
         return double
 
-    def stored_test(self, kind: Kind, *, negated: bool, is_integer: bool = False) -> str:
+    def decimal_of(self, scale: int) -> str:
+        """Return a template for a decimal with the digits that its type keeps after the point, as
+        programs read it; SQLite stores a double, which may have more.
+        """
+        return "{0}" if self.has_decimals else f"round({{0}}, {scale})"
+
+    def decimal_test(self, scale: int, *, is_short: bool) -> str:
+        """Return a template that is true for a decimal that programs round as `decimal_of` does:
+        not in the middle of two numbers of that scale. NULL counts as one; "" if nothing is
+        rounded. `is_short`: programs read at most 15 digits (Django).
+        """
+        if self.has_decimals:
+            return ""
+        rounded = self.decimal_of(scale)
+        same = f"CAST({{0}} AS REAL) = {rounded}"
+        distance = f"abs(abs({{0}} - {rounded}) - 0.5e-{scale})"
+        apart = f"{distance} > {'1e-15' if is_short else '2.3e-16'} * abs({{0}})"
+        if is_short:
+            same += " AND CAST(printf('%%.15g', {0}) AS REAL) = CAST({0} AS REAL)"
+            apart += f" AND abs({{0}}) < 1e{15 - scale}"
+        return f"coalesce({same} OR {apart}, 1)"
+
+    def stored_test(
+        self, kind: Kind, *, negated: bool, is_integer: bool = False, more: str = ""
+    ) -> str:
         """Return the SQL test that a column holds a value of its declared kind, or with `negated`
         does not. NULL counts as a value of each kind.
 
-        `{0}` stands for the column; `is_integer`: its type is one of integers. The test is constant
-        if the database enforces types.
+        `{0}` stands for the column; `is_integer`: its type is one of integers; `more`: another test
+        that the value has to pass, or "". The test is constant if the database enforces types.
         """
-        tests = []
+        tests = [more] if more else []
         if kind in self.stored_types:
             tests.append(f"typeof({{0}}) IN ({self.stored_types[kind]}, 'null')")
         if kind == "number" and self.finite and (self.stored_types or not is_integer):
@@ -340,10 +370,14 @@ _SQLITE: Final = SQLDialect(
             " AND ' ' || coalesce(substr({0}, 20), '') NOT GLOB ' [^.]*'"
             " AND coalesce(substr({0}, 21), '') NOT GLOB '*[^0-9]*'"
         ),
-        # The first of two values under one name to SQLite, the second to programs.
+        # SQLite ends a text at a NUL. Of two values under one name it takes the first, and programs
+        # the second.
         "json": (
-            "NOT EXISTS (SELECT 1 FROM json_tree({0}) WHERE typeof(key) = 'text'"
-            " GROUP BY parent, key HAVING COUNT(*) > 1)"
+            "({0} IS NULL OR json_valid({0}))"
+            r" AND coalesce(instr(replace({0}, '\\', ''), '\u0000'), 0) = 0"
+            " AND NOT EXISTS (SELECT 1 FROM json_tree(CASE WHEN json_valid({0}) THEN {0} END)"
+            " WHERE typeof(key) = 'text' GROUP BY parent, key"
+            f" HAVING COUNT(*) > 1 OR MAX({ESCAPED_KEY}))"
         ),
     },
     json=SqliteJson(),

@@ -46,6 +46,7 @@ from doorward.filters.django_expressions import (
     InOrder,
     JsonValue,
     Matches,
+    ReadDecimal,
     ReadNumber,
     RelatedRow,
     StoredAs,
@@ -384,6 +385,10 @@ class _Writer:
             view: Anything = JsonValue(*self._document(field), field.path, kind)
         else:
             view = self._column(field)
+            if kind == "number" and field.table not in self._elements:
+                stored = self._field_of(field)
+                if isinstance(stored, models.DecimalField):
+                    view = ReadDecimal(view, stored.decimal_places)
             if kind == "number" and self._is_double(field):
                 view = ReadNumber(view)
         return TextFunction(view, field.function, field.operand) if field.function else view

@@ -34,6 +34,7 @@ __all__ = [
     "InOrder",
     "JsonValue",
     "Matches",
+    "ReadDecimal",
     "ReadNumber",
     "RelatedRow",
     "StoredAs",
@@ -133,6 +134,21 @@ class ReadNumber(Func):  # type: ignore[misc]  # Django has no types
         return super().as_sql(compiler, connection, template=template, **options)
 
 
+class ReadDecimal(Func):  # type: ignore[misc]  # Django has no types
+    """An expression for a decimal with the digits that programs read; the database may store
+    more, of a value that it has calculated.
+    """
+
+    def __init__(self, column: Anything, scale: int = 0, **options: Anything) -> None:
+        field = models.DecimalField(max_digits=65, decimal_places=scale)
+        super().__init__(column, **{"output_field": field, **options})
+        self.scale = scale
+
+    def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
+        template = dialect_of(connection.vendor).decimal_of(self.scale).format("%(expressions)s")
+        return super().as_sql(compiler, connection, template=template, **options)
+
+
 class ExactDecimal(Func):  # type: ignore[misc]  # Django has no types
     """An expression for a number with the value that programs read."""
 
@@ -164,7 +180,13 @@ class StoredAs(Func):  # type: ignore[misc]  # Django has no types
         column = self.source_expressions[0]
         is_integer = isinstance(column.output_field, models.IntegerField)
         dialect = dialect_of(connection.vendor)
-        template = dialect.stored_test(self.kind, negated=self.negated, is_integer=is_integer)
+        field = getattr(column.output_field, "target_field", column.output_field)
+        more = ""
+        if isinstance(field, models.DecimalField):
+            more = dialect.decimal_test(field.decimal_places, is_short=True)
+        template = dialect.stored_test(
+            self.kind, negated=self.negated, is_integer=is_integer, more=more
+        )
         text, parameters = compiler.compile(column)
         return template.format(text), list(parameters) * template.count("{0}")
 

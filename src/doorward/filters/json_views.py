@@ -7,6 +7,7 @@ name, where programs take the second.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -14,7 +15,14 @@ from typing import Final, Protocol
 from doorward.filters.conditions import fault
 from doorward.filters.hints import JSON
 
-__all__ = ["SHORTEST_DOUBLES", "JsonViews", "PostgresJson", "SqliteJson", "plain_literal"]
+__all__ = [
+    "ESCAPED_KEY",
+    "SHORTEST_DOUBLES",
+    "JsonViews",
+    "PostgresJson",
+    "SqliteJson",
+    "plain_literal",
+]
 
 _PLAIN: Final = re.compile(r"[\w\s$@./:+*#!&()=-]*")
 """Matches texts that are written as the same literal for every database and driver."""
@@ -39,6 +47,26 @@ _NUMBER: Final = (
 them. A number has no NULL, which `NOT EXISTS` would select; one that is nearer to 0 than any known
 number has its sign, or is 0 where its double is.
 """
+
+
+_ESCAPES: Final = [
+    *(r"\/", r"\u00[0-7]", r"\u[A-F]", r"\u[0-9a-f][A-F]", r"\u[0-9a-f][0-9a-f][A-F]"),
+    r"\u[0-9a-f][0-9a-f][0-9a-f][A-F]",
+]
+ESCAPED_KEY: Final = " OR ".join(
+    [
+        *[f"fullkey GLOB '*{each}*'" for each in _ESCAPES],
+        r"fullkey GLOB '*\u*' AND fullkey GLOB '*[^ -~]*'",
+    ]
+)
+"""An SQL test for a row of SQLite's `json_tree`: its key, or one above it, has escapes in another
+form than `_escaped` writes. SQLite compares names with the text of a document, escapes and all.
+"""
+
+
+def _escaped(name: str) -> str:
+    """Return a name as programs write it in JSON that is ASCII alone, such as `\\u00e4`."""
+    return json.dumps(name)[1:-1]
 
 
 def plain_literal(text: str) -> str:
@@ -137,11 +165,20 @@ class SqliteJson:
         """Return the document and the path in SQLite's notation, as an SQL expression. FilterError
         for a name with a quote or the like.
         """
-        steps = "".join([f'."{plain_literal(each)[1:-1]}"' for each in names])
+        # The functions raise an error for other texts: one row would end each list.
+        document = f"CASE WHEN json_valid({column}) THEN {column} END"
+        names = [plain_literal(each)[1:-1] for each in names]
+        path = self._path(element, names)
+        escaped = self._path(element, [_escaped(each) for each in names])
+        if escaped != path:
+            path = f"CASE WHEN json_type({document}, {path}) IS NULL THEN {escaped} ELSE {path} END"
+        return document, path
+
+    def _path(self, element: str, names: Sequence[str]) -> str:
+        steps = "".join([f'."{each}"' for each in names])
         if not element:
-            return column, f"'${steps}'"
-        key = f"{element}.fullkey"
-        return column, f"({key} || '{steps}')" if steps else key
+            return f"'${steps}'"
+        return f"({element}.fullkey || '{steps}')" if steps else f"{element}.fullkey"
 
     def value(self, column: str, path: str, kind: str) -> str:
         value = f"json_extract({column}, {path})"

@@ -406,11 +406,12 @@ def _compile_rounded(element: _Rounded, compiler: Anything, **options: Anything)
     """
     (column,) = element.clauses
     inner: str = compiler.process(column, **options)
-    if _dialect_of(compiler).has_decimals:
-        return inner
-    stored: Anything = column.type
-    scale = stored.scale if stored.scale is not None else stored._default_decimal_return_scale
-    return f"round({inner}, {int(scale)})"
+    return _dialect_of(compiler).decimal_of(_scale_of(column.type)).format(inner)
+
+
+def _scale_of(type_: Anything) -> int:
+    """Return the number of digits after the point with which SQLAlchemy reads a decimal."""
+    return int(type_.scale if type_.scale is not None else type_._default_decimal_return_scale)
 
 
 class _Single(FunctionElement[float]):
@@ -514,7 +515,12 @@ def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything)
     if element.kind == "array":
         check_arrays(dialect)
     is_integer = isinstance(column.type, Integer)
-    test = dialect.stored_test(element.kind, negated=element.negated, is_integer=is_integer)
+    more = ""
+    if isinstance(column.type, Numeric) and not is_float(column.type):
+        more = dialect.decimal_test(_scale_of(column.type), is_short=False)
+    test = dialect.stored_test(
+        element.kind, negated=element.negated, is_integer=is_integer, more=more
+    )
     return test.format(inner)
 
 
