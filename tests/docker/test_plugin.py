@@ -13,7 +13,14 @@ from tests.waiting import PATIENCE, CrossedCount, WatchedLock
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Answer, PdpError
-from doorward.docker.plugin import FEW_PATHS, PROBE_HEADER, Plugin, PluginOptions, Waiting
+from doorward.docker.plugin import (
+    FEW_PATHS,
+    PROBE_HEADER,
+    RESOLVING,
+    Plugin,
+    PluginOptions,
+    Waiting,
+)
 from doorward.docker.reply import Verdict, clean, to_verdict
 from doorward.docker.request.call import AuthzRequest
 from doorward.docker.request.errors import WaitError
@@ -309,6 +316,26 @@ def test_what_the_daemon_says_is_asked_again_for_a_known_call() -> None:
     for _ in range(3):
         assert answered(plugin, call("POST", "/v1.41/containers/a/kill"))[0] is True
     assert [input["container"]["asked"] for input in pdp.inputs] == [1, 2, 3]
+
+
+def test_paths_that_are_not_followed_in_time_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of thousands of paths may have dozens of links."""
+    now = 100.0
+
+    def follow(path: str) -> str:
+        nonlocal now
+        now += RESOLVING / 2
+        return path
+
+    pdp = Pdp()
+    plugin = Plugin(pdp, resolve=follow)
+    monkeypatch.setattr("doorward.docker.plugin.monotonic", lambda: now)
+    body = {"Image": "a", "HostConfig": {"Binds": [f"/{name}:/{name}" for name in "abcd"]}}
+    assert answered(plugin, call("POST", "/v1.41/containers/create", body))[0] is True
+    [input_doc] = pdp.inputs
+    assert [mount["resolved"] for mount in input_doc["mounts"]] == ["/a", "/b", "", ""]
 
 
 def test_links_of_the_host_are_followed_again(tmp_path: Path) -> None:

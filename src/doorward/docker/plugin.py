@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from doorward.base.records import record
@@ -69,6 +69,9 @@ _ACTIVATION: Final = b'{"Implements":["authz"]}'
 _PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
 FEW_PATHS: Final = 16
 """Host paths that are followed without a thread."""
+RESOLVING: Final = 2.0
+"""Seconds in which the links of all host paths of a request are followed; a path that is left then
+counts as one that the system refuses."""
 _MAX_PROBES: Final = 32
 _MAX_PROBE: Final = 64
 
@@ -343,7 +346,7 @@ class Plugin:
         """
         request = call.request
         assert request is not None
-        resolve = self._resolve if may_wait else _limit_paths(self._resolve_now)
+        resolve = _resolve_in_time(self._resolve) if may_wait else _limit_paths(self._resolve_now)
         # What was read before somebody had to wait need not be read again.
         draft = call.draft or begin_input(request, self._options.inputs)
         if call.draft is None and call.prepare is not None:
@@ -417,6 +420,17 @@ def _limit_paths(resolve: Resolve) -> Resolve:
         if left < 0:
             raise WaitError
         return resolve(path)
+
+    return resolve_one
+
+
+def _resolve_in_time(resolve: Resolve) -> Resolve:
+    """Return a function like `resolve` for the next `RESOLVING` seconds, and None after that."""
+    until = monotonic() + RESOLVING
+
+    def resolve_one(path: str) -> str | None:
+        """Resolve a path; None if that fails or no time is left."""
+        return resolve(path) if monotonic() < until else None
 
     return resolve_one
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,10 +19,14 @@ from tests.docker.proxy.fake_daemon import OK, FakeDaemon, fake_daemon, talk
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
+from doorward.docker.plugin import Judged
 from doorward.docker.proxy.exchange import MOST_JSON, Budget, RefusedError
 from doorward.docker.proxy.service import Consumer, ProxyOptions, ProxyService
 from doorward.docker.proxy.wire import MOST_HEAD, chunk
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import WaitError
 from doorward.docker.unix_http import UnixConnection
+from doorward.transport.loop import SWEEP
 
 HEAD = b"GET /v1.41/containers/json HTTP/1.1\r\nHost: h\r\n"
 CLOSE = "Host: h\r\nConnection: close\r\n"
@@ -421,3 +426,23 @@ def test_client_with_a_certificate_is_known_by_its_name(
         assert "user bob may not container.create" in over_tls.docker(*run, user="bob").stderr
         assert "user carol may not" in over_tls.docker("ps", user="carol").stderr
         assert {line["user"] for line in behind.decided()} == {"alice", "bob", "carol"}
+
+
+def test_request_that_is_decided_slowly_is_answered(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has arrived: how long a client may take to send it says nothing about its decision."""
+    plugin = behind.service._plugin
+    judge = plugin.judge
+
+    def judge_slowly(request: AuthzRequest, *, may_wait: bool, **options: Any) -> Judged:
+        if not may_wait:
+            raise WaitError
+        threading.Event().wait(3 * SWEEP)
+        return judge(request, may_wait=may_wait, **options)
+
+    monkeypatch.setattr("doorward.docker.proxy.connection.ARRIVING", SWEEP / 10)
+    monkeypatch.setattr(plugin, "judge", judge_slowly)
+    behind.daemon.answer = OK
+    assert behind.ask("GET /v1.41/containers/json")[0] == 200
+    assert behind.ask("POST /v1.41/containers/x/unknown")[0] == 403

@@ -85,14 +85,14 @@ class ClientConnection(Wire):
         return self._since if self._is_idle else None
 
     def expire(self) -> None:
-        """Abort the connection if it is past a time limit or, while a request is streaming, its
+        """Abort the connection if it is past a time limit or, once a request has arrived, its
         client is gone; called in each sweep.
         """
         now = self._connections.now
         if self._closing_since is not None:
             if now - self._closing_since > LINGERING:
                 self.abort()
-        elif self._exchange.is_streaming:
+        elif self._exchange.has_arrived:
             # Where nothing is read, the end of the client is not noticed otherwise.
             if (self.at_end or not self.is_reading) and self._client_is_gone():
                 self.abort()
@@ -104,7 +104,7 @@ class ClientConnection(Wire):
         `ARRIVING` seconds.
         """
         is_arriving = bool(self.data) or not self._is_idle
-        return is_arriving and not self._exchange.is_streaming and now - self._since > ARRIVING
+        return is_arriving and not self._exchange.has_arrived and now - self._since > ARRIVING
 
     def _client_is_gone(self) -> bool:
         """Return True if a client that ended its side has closed the other one as well."""

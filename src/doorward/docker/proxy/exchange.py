@@ -157,8 +157,9 @@ class Exchange:
         self._refusal: RefusedError | None = None
         """The refusal of a request by the inspection of its body during the upload; None if there
         is none."""
-        self.is_streaming = False
-        """True while the current request was decided and has no time limit."""
+        self.has_arrived = False
+        """True from when the current request has arrived, as far as it is decided: its client is no
+        longer late."""
 
     def client_left(self) -> None:
         """Handle the end of the client's bytes: abort the daemon's connection of the present
@@ -182,9 +183,9 @@ class Exchange:
         self._may_half_close = True
         # The head of the preface went through `ClientConnection._next` as if it were HTTP/1.
         await read_preface(self._client, with_head=False)
+        self.has_arrived = True
         # The caller alone, before a connection to the daemon is opened for it.
         reason = await self._why_refused(b"", None)
-        self.is_streaming = True
         try:
             daemon = None if reason else await self._daemon.connect()
         except DaemonGoneError:
@@ -233,7 +234,7 @@ class Exchange:
             self._answer(error.status, str(error), head, keeps=keeps)
             return keeps
         finally:
-            self.is_streaming = False
+            self.has_arrived = False
             if self._recording is not None:
                 self._recording.close()
                 self._recording = None
@@ -255,6 +256,8 @@ class Exchange:
         if head.single.get("expect", "100-continue").lower() != "100-continue":
             raise RefusedError(417, "header expect must be 100-continue")
         content = await self._content(reading, body)
+        # A decision has limits of its own, and its client waits for the answer.
+        self.has_arrived = True
         judged = await self._judge(reading, content)
         try:
             view = read_view(judged.verdict.answers)
@@ -263,7 +266,6 @@ class Exchange:
             raise RefusedError(403, f"authorization denied by Doorward's proxy: {error}") from None
         # After the decision and before the first byte: what cannot be recorded must not begin.
         await self._begin_recording(reading, judged)
-        self.is_streaming = True
         answer = await self._send(reading, upstream)
         upload: asyncio.Task[None] | None = None
         try:
