@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import JSON, Numeric, create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from doorward.filters import Conditions, to_conditions, to_sql
+from doorward.filters import Conditions, Names, Relation, to_conditions, to_sql
 from doorward.filters.sqlalchemy import document_of, where
 from doorward.rego import Engine, from_python
 
@@ -112,3 +112,33 @@ def test_decimals_are_compared_as_programs_read_them(session: Session) -> None:
             # Not in the middle of two numbers of three digits, which SQLite may round otherwise.
             middle = {n for n, each in enumerate(numbers, 1) if abs(each * 1000 % 1 - 0.5) < 1e-6}
             assert allowed - selected <= middle, (operator, known)
+
+
+@pytest.mark.parametrize("name", ["related_1", "RELATED_1", "docs"])
+def test_a_table_may_have_the_name_of_an_alias(name: str) -> None:
+    database = create_engine("sqlite://")
+    actual = "related_1" if name == "docs" else name
+    engine = Engine(
+        {
+            "f.rego": "package f\n\nallow if {\n\tsome c in input.docs.comments\n"
+            "\tc.author == input.docs.owner\n}\n".replace("input.docs", f"input.{name}")
+        }
+    )
+    left = engine.partial("data.f.allow", [f"input.{name}"], only_truth=True)
+    clause = to_sql(
+        to_conditions(left),
+        {name: {"id": "number", "owner": "text"}, "comments": {"author": "text"}},
+        "sqlite",
+        relations={name: {"comments": Relation("comments", {"doc_id": "id"})}},
+        names=Names({"docs": {"$self": "related_1"}}),
+    )
+    with database.connect() as connection:
+        connection.exec_driver_sql(f"create table {actual} (id integer, owner text)")
+        connection.exec_driver_sql(
+            "create table comments (id integer, doc_id integer, author text)"
+        )
+        connection.exec_driver_sql(f"insert into {actual} values (1, 'ann'), (2, 'bob')")
+        connection.exec_driver_sql("insert into comments values (1, 1, 'ann'), (2, 2, 'ann')")
+        statement = f"select id from {actual} where {clause.text}"
+        assert connection.exec_driver_sql(statement, clause.parameters).scalars().all() == [1]
+    database.dispose()

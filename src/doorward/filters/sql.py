@@ -6,7 +6,7 @@ collation is beside the exact test, so that indexes are used: equal texts are eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any as Anything
@@ -108,6 +108,10 @@ class _Declared:
         self._dialect = dialect
         self._relations = relations
 
+    @property
+    def tables(self) -> Iterable[str]:
+        return self._columns
+
     def table(self, name: str) -> str | None:
         return name if name in self._columns else None
 
@@ -145,6 +149,9 @@ class _Writer:
         self._rows: dict[str, tuple[str, str]] = {}
         """The table of each related row and its alias in the SQL text, by the name of the row."""
         self._aliases = 0
+        tables = {name for table in schema.tables for name in (table, *names.table(table))}
+        self._taken = {name.casefold() for name in tables}
+        """The names of tables, which no alias may hide: databases differ in which case they see."""
         self._columns: dict[tuple[str, str], str] = {}
         self._elements_of: dict[str, str] = {}
         """The SQL of each element of an array, by the name of its row."""
@@ -210,8 +217,7 @@ class _Writer:
         """Return the SQL test that an array or document has an element for which something holds
         or, if negated, has none. Its values are appended to `parameters`.
         """
-        self._aliases += 1
-        alias = f"element_{self._aliases}"
+        alias = self._alias("element")
         if elements.kind == "array":
             source = f"unnest({self._field(elements.field)}) AS {alias}(value)"
             self._elements_of[elements.row] = f"{alias}.value"
@@ -226,6 +232,14 @@ class _Writer:
     def _join(self, operator: str, parts: Sequence[Predicate]) -> str:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
 
+    def _alias(self, stem: str) -> str:
+        """Return a new alias that is not the name of a table."""
+        while True:
+            self._aliases += 1
+            alias = f"{stem}_{self._aliases}"
+            if alias not in self._taken:
+                return alias
+
     def _related_rows(self, related: Related) -> str:
         """Return the SQL test that a relation leads to a row for which something holds or, if
         negated, to none. Its values are appended to `parameters`.
@@ -233,8 +247,7 @@ class _Writer:
         table, _ = self._rows.get(related.table, (related.table, ""))
         relation = self._schema.relation(table, related.relation)
         assert relation is not None
-        self._aliases += 1
-        alias = f"related_{self._aliases}"
+        alias = self._alias("related")
         self._rows[related.row] = relation.table, alias
         tests = [
             f"{self._field(Field(related.row, here))} = {self._field(Field(related.table, there))}"
