@@ -95,47 +95,42 @@ imports: $(STAMP)
 # that Python writes no bytecode.
 COMPILE := $(BIN)/python -m compileall -q -j 2 src
 
-# pytest rewrites the assertions of a test file when it is first imported, which takes twice as long as
-# all else of the import: in a new clone once, beside the types, and not by each process for itself.
-REWRITE := [ -d tests/__pycache__ ] || PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq tests >/dev/null
-
 # Three processes for each of two cores, since much of what the tests take is waiting for what they
 # start; one takes up to 1.6 GB. What calls make in a test is not a part of this one.
 tests: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	@$(REWRITE)
-	MAKEFLAGS= $(PYTEST) -n $(PROCESSES) tests
+	MAKEFLAGS= $(PYTEST) --processes $(PROCESSES) tests
 
 # Writes what the tests of each file take to tests/seconds.json, by which the costliest begin first.
 costs: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -p tests.costs -n $(PROCESSES) tests
+	$(PYTEST) -q -p tests.costs --processes $(PROCESSES) tests
 
 # One process's own work: nothing that a test starts, and no long comparison.
 test-fast: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(PYTEST) -q -n 2 -m 'not system and not long' tests
+	$(PYTEST) -q --processes 2 -m 'not system and not long' tests
 
 # The long forms of what `make test` does in seconds, and the image, which needs package registries.
 soak: $(STAMP) $(CONSOLE)
 	@WANTED="debootstrap:debootstrap docker.io:dockerd busybox-static:busybox" scripts/system-packages
-	$(PYTEST) -n 2 -m 'soak or property' tests
-	DOORWARD_ROUNDS=all $(PYTEST) -n 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle \
+	$(PYTEST) --processes 2 -m 'soak or property' tests
+	DOORWARD_ROUNDS=all $(PYTEST) --processes 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle \
 		tests/cli/test_bundle_server.py tests/filters/test_django.py tests/search/proofs
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
-		$(PYTEST) -n 2 tests/filters tests/rego/partial
+		$(PYTEST) --processes 2 tests/filters tests/rego/partial
 	$(BIN)/python fuzz/proofs.py --programs 10000
 
 # Once a release: every process of the tests stops and goes on, at moments that SEED chooses; with
 # APART=--apart some of them do.
 pauses: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 $(APART) -- -n 4 tests
+	$(BIN)/python scripts/under_pauses.py --seed $(or $(SEED),1) --seconds 7200 $(APART) -- --processes 4 tests
 
 # Once a release: threads of the tests stop for moments, at calls that SEED chooses.
 lags: $(STAMP) $(CONSOLE)
 	@$(COMPILE)
-	DOORWARD_LAGS=$(or $(SEED),1) $(PYTEST) -q -n 2 -m system -p tests.lags tests
+	DOORWARD_LAGS=$(or $(SEED),1) $(PYTEST) -q --processes 2 -m system -p tests.lags tests
 
 # By room, or some: make mutants ROOMS='tokens bundles'
 mutants: $(STAMP)

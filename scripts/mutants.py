@@ -372,7 +372,7 @@ def run_room(name: str, faults: int, seconds: float) -> dict[str, Any]:
     room = tomllib.loads(TABLE.read_text())[name]
     rounds = Rounds(room["modules"], faults, seconds)
     os.chdir(ROOT)
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+    arguments = ["-q", "-p", "no:cacheprovider", "--no-header"]
     arguments += [*room["tests"], *room.get("options", ())]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         pytest.main(arguments, plugins=[rounds])

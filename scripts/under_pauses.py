@@ -1,6 +1,6 @@
 """Run the tests while all of their processes stop and go on together, at random moments.
 
-    python scripts/under_pauses.py [--seed 1] [--seconds 3600] [--apart] -- -n 2 tests/cli tests/pdp
+    python scripts/under_pauses.py [--seed 1] [--seconds 3600] [--apart] -- --processes 2 tests/cli
 
 What follows `--` is for pytest. A pause is what a cgroup without time, a virtual machine that moves
 or a laptop that sleeps does to a program: a test that relies on two things happening within a time

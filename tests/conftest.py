@@ -9,7 +9,7 @@ import signal
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +20,7 @@ from tests.guard import Guard
 from tests.parsing import trees_frozen
 from tests.tiers import QUICK, Tiers, has_no_quick_test
 
+pytest_plugins = ["tests.processes"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -148,13 +149,6 @@ def pytest_collection_finish() -> None:
     """No collection of garbage visits the tests again, which takes seconds."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests.schedule import Scheduling
-
-    return Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,11 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from xdist.scheduler import LoadScopeScheduling
-
-__all__ = ["SECONDS", "Scheduling", "scope_of"]
+__all__ = ["SECONDS", "parts_of", "scope_of"]
 
 SECONDS: Final = Path(__file__).with_name("seconds.json")
 ROOT: Final = SECONDS.parent.parent
@@ -45,45 +43,16 @@ def scope_of(file: str) -> str:
     return file
 
 
-class Numbered(list[str]):
-    """Names whose positions are known: pytest-xdist asks for that of each."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names)
-        self._positions = {name: position for position, name in enumerate(names)}
-
-    def index(self, name: str, *_: Any) -> int:
-        return self._positions[name]
-
-
-class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
-    """Not by marks (`--dist loadgroup`), which pytest-xdist 3.8 overlooks with pytest 9.2."""
-
-    def __init__(self, config: Any, log: Any = None) -> None:
-        super().__init__(config, log)
-        self._seconds = read_seconds()
-
-    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        super().add_node_collection(node, collection)
-        if node in self.registered_collections:
-            self.registered_collections[node] = Numbered(self.registered_collections[node])
-
-    def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid.split("::")[0])
-
-    def _assign_work_unit(self, node: Any) -> None:
-        costliest = max(self.workqueue, key=self._cost)
-        self.workqueue.move_to_end(costliest, last=False)
-        super()._assign_work_unit(node)
-
-    def _cost(self, scope: str) -> float:
-        return self._seconds.get(scope, len(self.workqueue[scope]) * _A_TEST)
-
-    def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
-        """Forget what has ended: this is asked for after each test."""
-        for scope in [scope for scope, unit in workload.items() if all(unit.values())]:
-            del workload[scope]
-        return sum(len(unit) - sum(unit.values()) for unit in workload.values())
+def parts_of(names: Sequence[str]) -> list[list[int]]:
+    """Return the parts of a run, the costliest first: each as the indices of its tests in `names`,
+    the names of the collected tests.
+    """
+    parts: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        parts.setdefault(scope_of(name.split("::")[0]), []).append(index)
+    seconds = read_seconds()
+    costs = {scope: seconds.get(scope, len(part) * _A_TEST) for scope, part in parts.items()}
+    return [parts[scope] for scope in sorted(parts, key=costs.__getitem__, reverse=True)]
 
 
 def read_seconds() -> Mapping[str, float]:

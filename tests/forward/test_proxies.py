@@ -43,9 +43,6 @@ allow := {"allowed": true, "headers": {"x-user": "ann"}} if {
 }
 """
 
-# xdist: the rows of a proxy run in one worker.
-pytestmark = pytest.mark.xdist_group("forward")
-
 
 def point() -> DecisionPoint:
     modules = {"policy.rego": POLICY.read_text() + OURS}
