@@ -8,9 +8,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
-from doorward.docker.request.host import PIDFILE
+from doorward.docker.request.daemon_settings import DAEMON_CONFIG, PIDFILE
 from doorward.docker.request.input import InputOptions
-from doorward.docker.request.protected import DAEMON_CONFIG
 
 __all__ = ["add_shared_options", "read_input_options", "read_shared_options"]
 

@@ -24,10 +24,11 @@ from doorward.docker.decider.remote import DEADLINE, RemotePdp, check_url
 from doorward.docker.decider.trial import why_undecided
 from doorward.docker.memory import return_large_blocks
 from doorward.docker.plugin import Plugin, PluginOptions, Response, Waiting
+from doorward.docker.request.daemon_settings import DAEMON_CONFIG, PIDFILE
 from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.host import PIDFILE, HostFacts
+from doorward.docker.request.host import HostFacts
 from doorward.docker.request.input import resolve_path, resolver
-from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
+from doorward.docker.request.protected import protected_paths
 from doorward.docker.server import (
     LISTEN_FD,
     THREADS,
@@ -315,7 +316,6 @@ def _protect_own_paths(options: ServiceOptions) -> PluginOptions:
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),
         *(options.audit_log if options.audit_log != OFF else "", options.socket, options.inspect),
-        *daemon_paths(options.daemon_json),
     ]
     url = check_url(options.url) if options.url else None
     ports = (url.port,) if url is not None and not url.socket else ()

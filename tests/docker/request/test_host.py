@@ -9,8 +9,9 @@ import pytest
 
 from doorward.docker.request import host
 from doorward.docker.request.call import AuthzRequest
-from doorward.docker.request.host import HostFacts, open_listeners, used_ranges
-from doorward.docker.request.input import to_input
+from doorward.docker.request.daemon_settings import DaemonSettings
+from doorward.docker.request.host import HostFacts, used_ranges
+from doorward.docker.request.input import InputOptions, to_input
 
 ROUTES = """\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
@@ -107,7 +108,70 @@ def test_sockets_on_which_nobody_is_verified(
 ) -> None:
     config = tmp_path / "daemon.json"
     config.write_text(json.dumps(document))
-    assert open_listeners(str(config), arguments) == expected
+    assert DaemonSettings.read(str(config), arguments).open_listeners == expected
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '"x"', '{"hosts": []}' + " " * (4 << 20)])
+def test_a_configuration_that_cannot_be_read_may_listen_anywhere(
+    tmp_path: Path, content: str
+) -> None:
+    config = tmp_path / "daemon.json"
+    config.write_text(content)
+    settings = DaemonSettings.read(str(config), ["-H", "tcp://x"])
+    assert settings.open_listeners == [f"any address ({config} cannot be read)", "tcp://x"]
+    assert settings.paths == [str(config)]
+
+
+def test_the_configuration_is_the_one_that_the_daemon_was_started_with(tmp_path: Path) -> None:
+    config = tmp_path / "other.json"
+    config.write_text('{"hosts": ["tcp://y"]}')
+    for arguments in (["--config-file", str(config)], [f"--config-file={config}"]):
+        settings = DaemonSettings.read(str(tmp_path / "none"), arguments)
+        assert settings.open_listeners == ["tcp://y"]
+        assert str(config) in settings.paths
+
+
+PATHS: list[tuple[list[str], dict[str, object], set[str]]] = [
+    ([], {}, set()),
+    ([], {"data-root": "/srv/docker", "debug": True, "exec-root": 7}, {"/srv/docker"}),
+    ([], {"hosts": ["unix:///srv/api.sock", "tcp://y"]}, {"/srv/api.sock"}),
+    (
+        [],
+        {"runtimes": {"x": {"path": "/srv/x", "runtimeArgs": ["--log=/srv/l"]}}},
+        {"/srv/x", "/srv/l"},
+    ),
+    (["--data-root", "/srv/a", "-g=/srv/b", "-g/srv/c"], {}, {"/srv/a", "/srv/b", "/srv/c"}),
+    (
+        ["-Hunix:///srv/d", "-H", "unix:///srv/e", "-DH=unix:///srv/f"],
+        {},
+        {"/srv/d", "/srv/e", "/srv/f"},
+    ),
+    (
+        ["--add-runtime", "x=/srv/x", "--add-runtime=y=/srv/y", "-l", "debug"],
+        {},
+        {"/srv/x", "/srv/y"},
+    ),
+    (["-Htcp://y/srv", "--host=fd://", "--log-opt", "a=b/c"], {}, set()),
+]
+
+
+@pytest.mark.parametrize(("arguments", "document", "expected"), PATHS)
+def test_paths_that_the_daemon_uses(
+    tmp_path: Path, arguments: list[str], document: dict[str, object], expected: set[str]
+) -> None:
+    config = tmp_path / "daemon.json"
+    config.write_text(json.dumps(document))
+    settings = DaemonSettings.read(str(config), arguments)
+    assert settings.paths == sorted({str(config), *expected})
+
+
+def test_input_says_which_paths_the_daemon_uses(tmp_path: Path) -> None:
+    config = tmp_path / "daemon.json"
+    config.write_text('{"hosts": ["unix:///srv/api.sock"], "data-root": "/"}')
+    view = to_input(AuthzRequest("GET", "/v1.41/info"), InputOptions(protected=("/opt/data",)))
+    HostFacts(config=str(config), pidfile=str(tmp_path / "none")).join(view)
+    assert {"/opt/data", "/srv/api.sock", str(config)} <= set(view["protected"])
+    assert "/" not in view["protected"]
 
 
 def test_input_says_where_anybody_may_call(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from doorward.docker.install.daemon import DaemonError, Reach
 from doorward.docker.install.installer import Installation
 from doorward.docker.install.units import has_systemd
 from doorward.docker.install.upgrade import copies, show_differences
-from doorward.docker.request.host import open_listeners
+from doorward.docker.request.daemon_settings import DaemonSettings
 from doorward.docker.unix_http import call_plugin
 from doorward.docker.watch.status import TRIAL, PluginStatus, read_status
 
@@ -98,9 +98,9 @@ def _process(installed: Installation) -> Iterator[Finding]:
             "move its plugins into daemon.json, since a reload silently drops those of the option, "
             "and restart dockerd without it",
         )
-    listeners = open_listeners(str(installed.daemon_json), daemon.arguments()[1:])
-    if listeners:
-        yield _open_finding(listeners)
+    settings = DaemonSettings.read(str(installed.daemon_json), daemon.arguments()[1:])
+    if settings.open_listeners:
+        yield _open_finding(settings.open_listeners)
     yield from past_plugins(installed)
 
 

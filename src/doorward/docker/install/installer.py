@@ -26,8 +26,7 @@ from doorward.docker.decider.trial import why_undecided
 from doorward.docker.install.daemon import KEY, ConfigFile, Daemon, DaemonError
 from doorward.docker.install.units import Process, Supervisor, Systemd, has_systemd
 from doorward.docker.install.upgrade import copies
-from doorward.docker.request.host import PIDFILE
-from doorward.docker.request.protected import DAEMON_CONFIG
+from doorward.docker.request.daemon_settings import DAEMON_CONFIG, PIDFILE
 from doorward.docker.unix_http import call_plugin
 from doorward.docker.watch.status import TRIAL
 from doorward.rego import RegoError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from doorward.base.os_errors import describe_os_error
 from doorward.docker.install.doctor import Finding
-from doorward.docker.request.host import listener_options, open_listeners
+from doorward.docker.request.daemon_settings import DaemonSettings
 from doorward.docker.unix_http import UnixConnection
 
 __all__ = ["diagnose_proxy"]
@@ -92,16 +92,15 @@ def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[
     """Yield a finding for each other address at which the daemon can be reached without the
     proxy.
     """
-    verified = open_listeners(str(daemon_json), arguments)
-    if verified:
+    settings = DaemonSettings.read(str(daemon_json), arguments)
+    unverified = settings.open_listeners
+    if unverified:
         yield Finding(
             "fail",
-            f"dockerd listens on {', '.join(verified)} without verifying its clients",
+            f"dockerd listens on {', '.join(unverified)} without verifying its clients",
             'remove the address from "hosts" in daemon.json, or set tlsverify and tlscacert',
         )
-    others = [
-        each for each in listener_options(str(daemon_json), arguments) if each not in verified
-    ]
+    others = [each for each in settings.listeners if each not in unverified]
     socket_path = os.path.realpath(path)
     for each in others:
         name = each.removeprefix("unix://")

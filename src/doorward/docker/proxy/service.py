@@ -28,10 +28,11 @@ from doorward.docker.proxy.pin_requests import PinJudge
 from doorward.docker.proxy.pins import Pins
 from doorward.docker.proxy.recordings import LARGEST, Recordings
 from doorward.docker.proxy.server import Listener, ProxyServer
+from doorward.docker.request.daemon_settings import DAEMON_CONFIG, PIDFILE
 from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.host import PIDFILE, HostFacts
+from doorward.docker.request.host import HostFacts
 from doorward.docker.request.input import resolve_path, resolver
-from doorward.docker.request.protected import DAEMON_CONFIG, daemon_paths, protected_paths
+from doorward.docker.request.protected import protected_paths
 from doorward.docker.server import BACKLOG, BindError, bind_tcp, open_inherited, tls_context
 from doorward.docker.unix_http import UnixConnection
 from doorward.docker.watch.notify import READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
@@ -267,7 +268,6 @@ def _protect_own_paths(options: ProxyOptions, sockets: Sequence[str]) -> PluginO
         *(options.audit_log if options.audit_log != OFF else "", options.daemon),
         *sockets,
         *(options.pins, options.pins_state, options.record),
-        *daemon_paths(options.daemon_json),
     ]
     url = check_url(options.url) if options.url else None
     ports = (url.port,) if url is not None and not url.socket else ()

@@ -1,47 +1,58 @@
-"""Facts that only the host knows, read while a request is decided: its ranges of addresses, and on
-which sockets the daemon listens.
+"""Facts that only the host knows, read while a request is decided: its ranges of addresses, where
+the daemon listens, and which paths it uses.
 
 A network takes the addresses of its subnet over: what the host sends there goes into the network.
 And a request does not say on which socket it came: who calls on a TCP socket where nobody is
-verified looks like a local user. Neither is kept: both change while the plugin runs.
+verified looks like a local user. None is kept: all change while the plugin runs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import re
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from doorward.docker.request.protected import DAEMON_CONFIG
+from doorward.base.records import record
+from doorward.docker.request.daemon_settings import (
+    DAEMON_CONFIG,
+    PIDFILE,
+    DaemonSettings,
+    read_arguments,
+)
+from doorward.docker.request.protected import protected_paths
 
-__all__ = ["PIDFILE", "HostFacts", "listener_options", "open_listeners", "used_ranges"]
+__all__ = ["HostFacts", "used_ranges"]
 
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-PIDFILE: Final = "/var/run/docker.pid"
 _MAX_FILE: Final = 4 << 20
 _ADDRESS_FILES: Final = (
     *("proc/net/route", "proc/net/ipv6_route", "proc/net/if_inet6", "proc/net/fib_trie"),
     "etc/resolv.conf",
 )
 _FRESH: Final = 2.0
-"""Seconds for which the sockets of the daemon are known: they change with a restart or reload."""
+"""Seconds for which the daemon's settings are known: they change with a restart or reload."""
 _LOCAL: Final = re.compile(r"\|-- ([0-9.]{7,15})\n +/32 host LOCAL")
 _NAMESERVER: Final = re.compile(r"^nameserver[ \t]+([0-9A-Fa-f.:]{2,45})", re.MULTILINE)
-_CLUSTER: Final = re.compile(r"-[Dhv]*H")
-"""Letters without a value may stand before one that has one."""
-_SAFE: Final = ("unix://", "fd://", "npipe://")
+
+
+@record
+class _Daemon:
+    """What the daemon's settings said at the monotonic time `read`."""
+
+    read: float
+    listeners: list[str]
+    paths: frozenset[str]
 
 
 class HostFacts:
     """Facts about the host, read from its files: where the daemon listens without verifying its
-    clients, and which subnets are used. Safe in any number of threads.
+    clients, which paths it uses, and which subnets are used. Safe in any number of threads.
     """
 
     def __init__(
@@ -50,27 +61,31 @@ class HostFacts:
         self._config = config
         self._pidfile = pidfile
         self._root = Path(root)
-        self._listeners: tuple[float, list[str]] = (float("-inf"), [])
+        self._daemon = _Daemon(float("-inf"), [], frozenset())
 
     @property
     def listeners(self) -> list[str]:
         """The addresses at which the daemon accepts clients without verifying who they are; cached
         for `_FRESH` seconds.
         """
-        # As one tuple: another thread may replace both in between.
-        checked, listeners = self._listeners
-        if time.monotonic() - checked >= _FRESH:
-            listeners = open_listeners(self._config, _read_arguments(self._pidfile))
-            self._listeners = time.monotonic(), listeners
-        return listeners
+        return self._read_daemon().listeners
+
+    def _read_daemon(self) -> _Daemon:
+        """Return what the daemon's settings say, at most `_FRESH` seconds old."""
+        daemon = self._daemon  # another thread may replace it in between
+        if time.monotonic() - daemon.read >= _FRESH:
+            settings = DaemonSettings.read(self._config, read_arguments(self._pidfile))
+            paths = frozenset(protected_paths(settings.paths))
+            daemon = self._daemon = _Daemon(time.monotonic(), settings.open_listeners, paths)
+        return daemon
 
     def join(self, view: dict[str, Any]) -> None:
-        """Add the daemon's unprotected listeners to the input, and the subnets that the host
-        already uses.
-
-        Changes `view` in place.
+        """Add to the input (`view`, changed in place) the daemon's unprotected listeners, the paths
+        of the daemon to those that are protected already, and the subnets that the host uses.
         """
-        view["open_listeners"] = self.listeners
+        daemon = self._read_daemon()
+        view["open_listeners"] = daemon.listeners
+        view["protected"] = sorted(daemon.paths.union(view["protected"]))
         subnets = view["network"]["subnets"]
         if subnets:
             taken = sorted(_overlapping(subnets, list(used_ranges(self._root))))
@@ -151,78 +166,3 @@ def _read(path: Path) -> str:
             return file.read(_MAX_FILE)
     except OSError:
         return ""
-
-
-def open_listeners(config: str, arguments: Sequence[str]) -> list[str]:
-    """Return the sorted addresses at which a daemon listens without verifying its clients.
-
-    `config` is its daemon.json, `arguments` its command line. Empty if `tlsverify` is set in
-    either.
-    """
-    document = _document(config)
-    verified = document.get("tlsverify") is True or _flag(arguments, "tlsverify")
-    if verified:
-        return []
-    hosts = listener_options(config, arguments)
-    return sorted({host for host in hosts if not host.startswith(_SAFE)})
-
-
-def listener_options(config: str, arguments: Sequence[str]) -> list[str]:
-    """Return each address at which a daemon listens, those of daemon.json (`config`) first and then
-    those of the command line; [] if neither names one.
-    """
-    hosts_option = _document(config).get("hosts")
-    hosts = (
-        [each for each in hosts_option if type(each) is str] if type(hosts_option) is list else []
-    )
-    hosts += _values(arguments, "--host") + _values(arguments, "-H")
-    return [host for host in hosts if host]
-
-
-def _read_arguments(pidfile: str) -> list[str]:
-    """Return the arguments, without the program, of the process that a pidfile names; empty if it
-    does not run or the file cannot be read.
-    """
-    try:
-        pid = int(Path(pidfile).read_bytes()[:20])
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return []
-    return line.decode(errors="replace").split("\0")[1:-1]
-
-
-def _document(config: str) -> Mapping[str, Any]:
-    """Return the daemon's configuration, {} if the file is missing, longer than `_MAX_FILE` bytes
-    or not a JSON object.
-    """
-    try:
-        document = json.loads(Path(config).read_bytes()[:_MAX_FILE] or b"{}")
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return document if type(document) is dict else {}
-
-
-def _flag(arguments: Sequence[str], name: str) -> bool:
-    """Return True if a boolean option is given and true: the last one of several counts."""
-    value = False
-    for each in arguments:
-        option, equals, text = each.partition("=")
-        if option in (f"--{name}", f"-{name}"):
-            value = not equals or text.lower() in ("1", "t", "true")
-    return value
-
-
-def _values(arguments: Sequence[str], name: str) -> list[str]:
-    """Return the values of an option that may be repeated, in each spelling: `--host X`,
-    `--host=X`, `-H X` and `-HX`.
-    """
-    values: list[str] = []
-    for number, each in enumerate(arguments):
-        if each == name:
-            values += arguments[number + 1 : number + 2]
-        elif name != "-H" and each.startswith(f"{name}="):
-            values.append(each.removeprefix(f"{name}="))
-        elif name == "-H" and (cluster := _CLUSTER.match(each)):
-            rest = each[cluster.end() :].removeprefix("=")
-            values += [rest] if rest else arguments[number + 1 : number + 2]
-    return values

@@ -7,18 +7,12 @@ folder of policies, an audit log, the environment that the plugin runs from) is 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
-__all__ = ["DAEMON_CONFIG", "daemon_paths", "protected_paths"]
-
-DAEMON_CONFIG: Final = "/etc/docker/daemon.json"
-_KEYS: Final = ("data-root", "graph", "exec-root", "containerd", "pidfile", "tlskey", "tlscacert")
-_MAX_CONFIG: Final = 1 << 20
+__all__ = ["protected_paths"]
 
 
 def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
@@ -36,18 +30,3 @@ def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
             paths |= {absolute, os.path.realpath(absolute)}
     # The root itself would protect everything: an interpreter that lives there is not ours alone.
     return tuple(sorted(paths - {"/", "/usr", "/usr/local"}))
-
-
-def daemon_paths(config: str = DAEMON_CONFIG) -> list[str]:
-    """Return the path `config` of the daemon's configuration, and the paths that it sets, such as
-    `data-root`; [] if it cannot be read, is longer than `_MAX_CONFIG` bytes or is not a JSON
-    object.
-    """
-    try:
-        content = Path(config).read_bytes()[:_MAX_CONFIG]
-        document = json.loads(content or b"{}")
-    except (OSError, ValueError, RecursionError):
-        return []
-    if not isinstance(document, dict):
-        return []
-    return [config, *(document[key] for key in _KEYS if isinstance(document.get(key), str))]
