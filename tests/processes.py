@@ -15,7 +15,6 @@ import marshal
 import mmap
 import os
 import pickle
-import signal
 import struct
 import sys
 import traceback
@@ -127,10 +126,6 @@ class _Run:
                 for connection in wait(list(self._children)):
                     assert isinstance(connection, Connection)
                     self._receive(connection)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                self._interrupt()
-            raise
         finally:
             self._end()
 
@@ -256,14 +251,11 @@ class _Run:
         if self._parts:
             self._start()
 
-    def _interrupt(self) -> None:
-        """Interrupt what the processes are at; Ctrl-C in a terminal has done it already."""
-        for child in self._children.values():
-            with suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGINT)
-
     def _end(self) -> None:
-        """Wait for the processes, which end behind the test that they are at."""
+        """Wait for the processes, which end behind the test that they are at: nobody takes their
+        reports. Ctrl-C in a terminal interrupts them as well, and a second signal would interrupt
+        their fixtures.
+        """
         for connection, child in self._children.items():
             connection.close()
             os.waitpid(child.pid, 0)
