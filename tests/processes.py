@@ -263,7 +263,7 @@ class _Run:
 
 
 class _Boundary(pytest.Item):
-    """What stands behind the last test of a part: keeps the fixtures of the session alone."""
+    """The item after the last test of a part: only fixtures of the session outlive that test."""
 
     def runtest(self) -> None:
         raise NotImplementedError  # never run
