@@ -143,6 +143,37 @@ def test_broken_configuration_is_refused(daemon: PrivateDaemon, wanted: Installa
         daemon.config.write_text("{}\n")
 
 
+def test_other_plugin_that_is_missing_is_named_before_a_reload(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    """Told to reload a configuration with a plugin that it does not find, dockerd ends itself."""
+    install(wanted, nothing)
+    names = [wanted.name, "nowhere"]
+    daemon.config.write_text(json.dumps({"authorization-plugins": names}))
+    try:
+        for change in (install, uninstall):
+            with pytest.raises(DaemonError, match="names the plugin nowhere, which does not"):
+                change(wanted, nothing)
+        assert wanted.config.plugins() == names
+        assert daemon.alive
+    finally:
+        daemon.config.write_text(json.dumps({"authorization-plugins": [wanted.name]}))
+    uninstall(wanted, nothing)
+    daemon.config.write_text('{"authorization-plugins": ["nowhere"]}')
+    try:
+        refused(wanted, daemon, "names the plugin nowhere, which does not answer")
+    finally:
+        daemon.config.write_text("{}\n")
+
+
+def test_text_that_utf8_does_not_have_stays_in_the_configuration(tmp_path: Path) -> None:
+    config = ConfigFile(tmp_path / "daemon.json")
+    config.path.write_text('{"labels": ["a=\\ud800", "b=\u00e9"]}')
+    document = config.read()
+    config.write({**document, "debug": True}, keep_old=True)
+    assert config.read() == {"labels": ["a=\ud800", "b=\u00e9"], "debug": True}
+
+
 def test_no_url_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
     refused(replace(wanted, policies=(), url="not a url"), daemon, "must be a URL")
 

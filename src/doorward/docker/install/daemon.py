@@ -13,6 +13,7 @@ import secrets
 import shutil
 import signal
 import time
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -98,9 +99,14 @@ class ConfigFile:
         """
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         try:
+            content = text.encode()
+        except UnicodeEncodeError:
+            # Half of a pair of escapes, which JSON allows and UTF-8 does not have.
+            content = (json.dumps(document, indent=2) + "\n").encode()
+        try:
             if keep_old and self.path.exists():
                 shutil.copy2(self.path, self.backup)
-            self._replace(text.encode())
+            self._replace(content)
         except OSError as error:
             raise DaemonError(f"cannot write {self.path}: {describe_os_error(error)}") from None
 
@@ -157,6 +163,24 @@ class ConfigFile:
             return self.path.read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _is_legacy(name: str) -> bool:
+    """Return True if a plugin of this name answers at one of the sockets where dockerd looks for
+    it, or has its address in a file.
+    """
+    for path in (f"{_SOCKETS}/{name}.sock", f"{_SOCKETS}/{name}/{name}.sock"):
+        if call_plugin(path, "/Plugin.Activate") is not None:
+            return True
+    return any(
+        Path(f"{folder}/{inner}{name}{suffix}").exists()
+        for folder in ("/etc/docker/plugins", "/usr/lib/docker/plugins")
+        for inner in ("", f"{name}/")
+        for suffix in (".spec", ".json")
+    )
+
+
+_SOCKETS: Final = "/run/docker/plugins"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -234,6 +258,36 @@ class Daemon:
             if each == "--config-file" and number + 1 < len(arguments):
                 return arguments[number + 1]
         return ""
+
+    def find_missing(self, plugins: Iterable[str]) -> list[str]:
+        """Return those of the plugins that the daemon would not find: it ends itself when it is
+        told to reload a configuration with such a name.
+
+        Only plugins that are certainly missing are returned: none if the daemon does not list its
+        managed plugins, and none whose address is in a file.
+        """
+        missing = [name for name in plugins if not _is_legacy(name)]
+        managed = self._managed_plugins() if missing else None
+        if managed is None:
+            return []
+        return [name for name in missing if not {name, f"{name}:latest"} & managed]
+
+    def _managed_plugins(self) -> set[str] | None:
+        """Return the names of the daemon's enabled managed plugins; None if it does not list
+        them.
+        """
+        connection = UnixConnection(self.socket, PROBE_TIMEOUT)
+        try:
+            connection.request("GET", "/plugins", headers={"Host": "docker"})
+            response = connection.getresponse()
+            items = json.loads(response.read())
+            if response.status != 200:
+                return None
+            return {each["Name"] for each in items or () if each["Enabled"]}
+        except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
 
     def reload(self) -> None:
         """Send SIGHUP, at which the daemon reads its configuration again. Raise DaemonError if it

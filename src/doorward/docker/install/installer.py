@@ -286,11 +286,11 @@ def _obstacles(installation: Installation) -> Iterator[str]:
         yield "only root may install a plugin"
     if installation.systemd and not has_systemd():
         yield "systemd does not run here: use --no-systemd"
+    daemon = installation.daemon
     try:
-        installation.config.read()
+        _check_others(installation, installation.config.plugins())
     except DaemonError as error:
         yield str(error)
-    daemon = installation.daemon
     if daemon.has_plugin_flag():
         yield (
             "dockerd was started with --authorization-plugin: move that into "
@@ -299,6 +299,17 @@ def _obstacles(installation: Installation) -> Iterator[str]:
     started_with = daemon.config_file()
     if started_with and Path(started_with).resolve() != installation.daemon_json.resolve():
         yield f"dockerd reads {started_with}: use --daemon-json {started_with}"
+
+
+def _check_others(installation: Installation, plugins: Sequence[str]) -> None:
+    """Raise DaemonError if a plugin besides this one is missing: a reload would end dockerd."""
+    others = [name for name in plugins if name != installation.name]
+    missing = installation.daemon.find_missing(others)
+    if missing:
+        raise DaemonError(
+            f"{installation.config.path} names the plugin {missing[0]}, which does not answer and "
+            "is not enabled: dockerd would end at a reload, so start that plugin or remove its name"
+        )
 
 
 def _option(options: Sequence[str], name: str, default: str) -> str:
@@ -460,6 +471,7 @@ def _uninstall(installation: Installation, say: Say) -> None:
     chain = [name for name in document.get(KEY, []) if name != installation.name]
     named = installation.name in document.get(KEY, [])
     if named:
+        _check_others(installation, chain)
         document[KEY] = chain
         if not chain:
             del document[KEY]

@@ -103,7 +103,7 @@ def _as_map(values: Any) -> Any:
 
 
 def _as_set(values: Any) -> dict[str, bool]:
-    """Return the values of a filter that are true; AttributeError if they are no object."""
+    """Return the values of a filter that are true; AttributeError if they are not an object."""
     return {str(name): True for name, is_on in values.items() if is_on is True}
 
 
