@@ -95,8 +95,11 @@ def test_a_place_in_a_document_is_written_by_its_dialect() -> None:
     postgresql, sqlite = DIALECTS["postgresql"], DIALECTS["sqlite"]
     assert json_place(postgresql, "c", "", ["a", "b"]) == ("c", " -> 'a' -> 'b'")
     assert json_place(postgresql, "c", "e", ["a"]) == ("e.value", " -> 'a'")
-    assert json_place(sqlite, "c", "", ["a"]) == ("c", "'$.\"a\"'")
-    assert json_place(sqlite, "c", "e", []) == ("c", "e.fullkey")
+    document = "CASE WHEN json_valid(c) THEN c END"
+    assert json_place(sqlite, "c", "", ["a"]) == (document, "'$.\"a\"'")
+    assert json_place(sqlite, "c", "e", []) == (document, "e.fullkey")
+    _, path = json_place(sqlite, "c", "e", ["ä"])
+    assert path.endswith("""(e.fullkey || '."\\u00e4"') ELSE (e.fullkey || '."ä"') END""")
     assert json_of(sqlite, "c", "'$'", "text") == "CAST(json_extract(c, '$') AS text)"
     with pytest.raises(FilterError, match="a quote, backslash"):
         json_place(postgresql, "c", "", ["it's"])
