@@ -256,7 +256,7 @@ def _zero(text: str) -> Number:
 
 def parse_literal(text: str) -> int | Number:
     """Parse a number in a policy's text, whose exponent may be as large as OPA allows. ValueError
-    if it is invalid or too large.
+    if it is invalid, too large, or too close to 0.
     """
     number = parse_number(text, _LITERAL_BITS // 3)
     if type(number) is Number and ("e" in text or "E" in text):

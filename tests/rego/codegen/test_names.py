@@ -196,7 +196,7 @@ def test_names_that_python_forbids_are_only_names(traced: bool) -> None:
 
 
 def test_what_python_refuses_to_compile_is_an_error_with_a_place() -> None:
-    text = "package t\n\np := 1\n\nq := 2\n"
+    text = "package t\n# a\fb\u2028c\np := 1\n\nq := 2\n"
     good = ast.parse("def p():\n    pass").body
     (bad,) = ast.parse("\n\n\n\ndef q():\n    pass").body
     assert isinstance(bad, ast.FunctionDef)
@@ -207,6 +207,7 @@ def test_what_python_refuses_to_compile_is_an_error_with_a_place() -> None:
     assert str(diagnostic).startswith(
         "t.rego:5: rego_compile_error: rule cannot be compiled: 'break'"
     )
+    assert text[diagnostic.span.start :] == "q := 2\n"
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "a\ud800b", "é"])

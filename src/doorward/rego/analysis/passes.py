@@ -308,7 +308,9 @@ def check_deprecated(program: Program) -> list[Diagnostic]:
     strict, callees = program.options.strict, program.callees
 
     def check(sites: list[Sites]) -> list[Diagnostic]:
-        """Return the errors in the modules for which they are reported."""
+        """Return the errors for calls of deprecated built-ins in the modules of v1, in strict mode
+        in all modules.
+        """
         pairs = zip(program.listed, sites, strict=True)
         chosen = [own for module, own in pairs if module.v1 or strict]
         return existence.check_deprecated(all_calls(chosen), callees)

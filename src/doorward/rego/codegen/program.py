@@ -73,7 +73,8 @@ class Unit:
         its rule.
         """
         row, col = function.lineno, function.col_offset
-        start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
+        # A line ends only with `\n`, also where `splitlines` sees another break.
+        start = sum(len(line) + 1 for line in self.source.text.split("\n")[: row - 1]) + col
         span = Span(self.source, start, start, row, col + 1)
         message = "rule is too long to be compiled: split it"
         if not isinstance(refusal, (RecursionError, MemoryError)):

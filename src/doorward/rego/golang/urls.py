@@ -209,7 +209,9 @@ def resolve(base: URL, reference: URL) -> URL:
 
 
 def _with_path(url: URL, base: str, path: str) -> URL:
-    """Return the URL with the path `path` seen from the path `base`; both are escaped."""
+    """Return the URL with the path `path` seen from the path `base`, both escaped, and without `.`
+    and `..` in it. An empty `path` stands for `base`.
+    """
     if not path:
         path = base
     elif path[0] != "/":

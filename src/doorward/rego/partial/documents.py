@@ -198,8 +198,9 @@ class _Walk:
         self.site = site
 
     def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """Follow the path from index `pos` on. `plugged` is the constant path so far, and `node`
-        has the rules there; None if there are no rules below.
+        """Yield for each way in which the path, followed from index `pos` on, leads to the result.
+        `plugged` is the constant path so far, and `node` has the rules there; None if there are no
+        rules below.
         """
         if pos == len(self.path):
             return self._end(tuple(plugged), node)
@@ -209,8 +210,9 @@ class _Walk:
         return self._each(pos, plugged, node)
 
     def _step(self, pos: int, plugged: list[Term], node: Node | None, key: Term) -> Solutions:
-        """Follow one constant key, into a rule if there is one and no `with` replaces the document.
-        `node` is the one at `plugged`, None if there are no rules.
+        """Yield for each way in which the path leads to the result behind one constant key, by a
+        rule if there is one and no `with` replaces the document. `node` is the one at `plugged`,
+        None if there are no rules.
         """
         here = [*plugged, key]
         child = None

@@ -80,8 +80,9 @@ class SavedPrograms:
         return Saved(modules, program, functions, notes)
 
     def write(self, key: str, program: Program, code: Code, notes: object) -> bool:
-        """Save a program under `key`, and its code if `with_code` is set. Return False if it cannot
-        be saved or the folder cannot be written.
+        """Save a program under `key`, and its code if `with_code` is set. Return False, and save
+        nothing, if it holds objects that exist only in this process, if the folder cannot be
+        written, or if the code is to be saved and is exact or was generated as a whole.
         """
         try:
             functions = None

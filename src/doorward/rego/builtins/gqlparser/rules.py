@@ -277,8 +277,9 @@ class _Walker:
     def collect_top_fields(
         self, selections: list[Node], fields: dict[str, Node], seen: set[str]
     ) -> None:
-        """Add the fields of a subscription to `fields` by name, and the names of its fragments to
-        `seen`; behind an unknown fragment none, as in OPA.
+        """Add the fields of a subscription to `fields` by name, the first of each name, and the
+        names of its fragments to `seen`. After an unknown fragment the rest of its selections is
+        left out, as in OPA.
         """
         for selection in selections:
             if selection.struct == "Field":
@@ -454,12 +455,18 @@ class _Walker:
         return sorted([*counts, *objects], key=lambda each: (-counts.get(each, 0), each))
 
     def is_deep(self, field: Node, seen: set[str], depth: int) -> bool:
-        """Return True if introspection has too many lists below each other."""
+        """Return True if introspection has `_MAX_LISTS` or more lists below each other, `depth` of
+        them above the field. `seen` are the fragments around it. LimitError above the most steps of
+        a validation.
+        """
         self.steps.take()
         depth += field["Name"] in _LISTS
         return depth >= _MAX_LISTS or self.are_deep(field["SelectionSet"], seen, depth)
 
     def are_deep(self, selections: list[Node], seen: set[str], depth: int) -> bool:
+        """Return True if `is_deep` is true for one of the selections or of those in their
+        fragments; a fragment inside itself, and an unknown one, is left out.
+        """
         for selection in selections:
             self.steps.take()
             if selection.struct == "Field":

@@ -130,7 +130,7 @@ class Lexer:
         return self._token(kind, self.text[start:end], start)
 
     def _digits(self, at: int) -> int:
-        """The end of the digits at a place."""
+        """The end of the digits at a place; the place itself if there are none."""
         match = _DIGITS.match(self.text, at)
         return match.end() if match else at
 

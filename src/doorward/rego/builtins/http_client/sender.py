@@ -377,8 +377,9 @@ def _client(certificates: Certificates, socket: str) -> httpx.Client:
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:
-    """A TLS client context for these settings, TLS 1.2 or newer. SendError, OSError or ValueError
-    if a certificate or key cannot be read.
+    """A TLS client context for these settings, TLS 1.2 or newer; without `verify`, the server's
+    certificate and name are not checked. SendError, OSError or ValueError if a certificate or key
+    cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Go's default, too.

@@ -400,7 +400,7 @@ def _parse_extensions(certificate: Certificate, explicit: Reader) -> None:
 
 
 def parse_extension(reader: Reader) -> Extension:
-    """Return the extension in the content of a DER sequence."""
+    """Return the extension in the content of a DER sequence; ValueError if it is malformed."""
     oid = reader.oid("x509: malformed extension OID field")
     critical = False
     if reader.peek(der.BOOLEAN):
@@ -643,8 +643,8 @@ def _policies(certificate: Certificate, extension: Extension) -> bool:
 
 
 def _policy_mappings(certificate: Certificate, extension: Extension) -> bool:
-    """Store the policies of the issuer that are those of the subject. Return True: the extension is
-    understood. ValueError if it is malformed.
+    """Store the pairs of policies that the extension says are the same, the issuer's first. Return
+    True: the extension is understood. ValueError if it is malformed.
     """
     fault = "x509: invalid policy mappings extension"
     reader = Reader(extension.value).inside(der.SEQUENCE, fault)

@@ -97,7 +97,9 @@ class Reader:
         return self.any(fault) if self.peek(tag) else None
 
     def inside(self, tag: int, fault: str) -> Reader:
-        """Read the next element, which must have this tag; return a reader of its content."""
+        """Read the next element, which must have this tag; return a reader of its content.
+        ValueError with the message `fault` if it has another one, is malformed, or is not there.
+        """
         return Reader(self.element(tag, fault).content)
 
     def integer(self, fault: str, tag: int = INTEGER) -> int:
