@@ -124,6 +124,23 @@ def test_a_difference_can_be_read_by_patch(
     assert lines[2:] == ["@@ -1,3 +1,3 @@", " package a", " ", "-p:=1", "+p := 1"]
 
 
+def test_a_difference_is_one_of_lines_whatever_stands_in_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text("package a\n\n# x\fy\u2028z\np:=1\n", encoding="utf-8")
+    assert run(["fmt", "-d", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[2:] == [
+        "@@ -1,4 +1,4 @@",
+        " package a",
+        " ",
+        " # x\fy\u2028z",
+        "-p:=1",
+        "+p := 1",
+        "",
+    ]
+
+
 def test_what_is_no_utf8_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.rego").write_bytes(b'package a\n\np := "\xff"')
     assert run(["fmt", "-w", str(tmp_path)]) == 2

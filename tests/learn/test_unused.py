@@ -68,6 +68,15 @@ def test_dead_definitions_and_constants_are_found_with_a_patch(tmp_path: Path) -
     assert (unused.events, unused.allowed, unused.skipped) == (3, 3, 0)
 
 
+def test_a_patch_is_one_of_lines_whatever_stands_in_them(tmp_path: Path) -> None:
+    policy = POLICY.replace(
+        'allow if input.method == "PURGE"', '# x\fy\nallow if input.method == "PURGE"'
+    )
+    lines = check(tmp_path, policy, used()).patch.split("\n")
+    assert any("x\fy" in each for each in lines)
+    assert {each[:1] for each in lines} <= {"", " ", "+", "-", "@", "\\"}
+
+
 def test_what_is_asked_under_not_is_never_taken_out(tmp_path: Path) -> None:
     unused = check(tmp_path, POLICY, used())
     assert not any("is_blocked" in each.text for each in unused.parts)

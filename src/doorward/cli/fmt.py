@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from io import StringIO
 from typing import Final
 
 import click
@@ -325,10 +326,11 @@ def _sync(folder: str) -> None:
 
 def _difference(name: str, text: str, formatted: str) -> str:
     """Return the unified diff between a policy and its formatted text; "" if they are equal."""
+    # Not `splitlines`, which also cuts at a form feed and other breaks inside of lines.
     lines: Sequence[str] = list(
         difflib.unified_diff(
-            text.splitlines(keepends=True),
-            formatted.splitlines(keepends=True),
+            list(StringIO(text)),
+            list(StringIO(formatted)),
             name,
             f"{name} (formatted)",
         )

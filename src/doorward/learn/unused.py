@@ -16,6 +16,7 @@ import difflib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from typing import Any, Final
 
 from doorward.base.records import record, replace
@@ -524,7 +525,8 @@ def _diff(file: str, before: str, after: str) -> Iterator[str]:
     of file`.
     """
     name = file.lstrip("/")
-    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    # Not `splitlines`, which also cuts at a form feed and other breaks inside of lines.
+    lines = list(StringIO(before)), list(StringIO(after))
     diff = diff_of_cut(*lines, name)
     if diff is None:
         diff = difflib.unified_diff(*lines, f"a/{name}", f"b/{name}")
