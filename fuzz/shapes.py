@@ -4,6 +4,7 @@
     f({"a": [x, {y}]}, input.k)   parameters of any form
     [x, {"a": y}] = …             patterns on both sides, in references and in `some k, v in …`
     not f(p[x]) >= input.a        calls beside references, negated, with conflicts and with `with`
+    {n | some n in …; [n] == g}   items with what is compared in a loop, and calls of `print`
 
 Sets and keys with variables stand where patterns do: they match only what is known before. A rule
 that does not compile is written again, so that most programs are compared.
@@ -191,6 +192,8 @@ class _Shapes(Choices):
             (0 if deep else 1.5, lambda: self.negation(scope, depth)),
             (0 if deep else 0.6, lambda: self.every(scope, depth)),
             (logical, lambda: self.logic(scope, depth)),
+            (0.3, lambda: f"print({self.term(scope, 2)}, {self.pattern(scope, 2)})"),
+            (0 if depth else 0.7, self.groups),
         )
         # What a `with` behind `some` reads are declarations of the `some` to OPA.
         if self.chance() < 0.2 and not text.startswith("some "):
@@ -198,6 +201,21 @@ class _Shapes(Choices):
         scope += [name for name in dict.fromkeys(self.bound) if name not in scope]
         self.bound = []
         return text
+
+    def groups(self) -> str:
+        """A loop, and a comprehension in it of the items that are in the group of the loop's."""
+        part = self.pick(
+            ["[@]", "[@, type_name(@)]", "type_name(@)", '{"a": @}', "@.a", "[@.a]", "count(@)"]
+        )
+        collected = self.pick(["[@1 | @2]", "{@1 | @2}", "{@1 | @2}", "{@1: 1 | @2}"])
+        own, other = part.replace("@", "m"), part.replace("@", "n")
+        behind = self.pick(["", "", "; b := n.b", "; n != 1"])
+        head = self.pick(["n", "n.a", "[n, 1]", "b" if "b :=" in behind else "n"])
+        operator = self.pick(["==", "==", "="])
+        inner = f"some n in {self.pick(PATHS)}; {other} {operator} g{behind}"
+        text = collected.replace("@1", head).replace("@2", inner)
+        self.bound += ["g", "l"]
+        return f"some m in {self.pick(PATHS)}\n\tg := {own}\n\tl := {text}"
 
     def some(self, scope: Sequence[str], depth: int) -> str:
         domain = self.reference(scope, depth) if self.chance() < 0.7 else self.pick(CONSTANTS[9:])
@@ -214,6 +232,8 @@ class _Shapes(Choices):
         before, self.bound = self.bound, []
         if self.is_logical and self.chance() < 0.4:
             text = f"{{ {self.inner(scope, depth)} }}"
+        elif self.is_logical and self.chance() < 0.15:
+            text = f"({self.reference(scope, depth + 1)}{self.modifier(scope)})"
         else:
             text = self.weighted(
                 (2, lambda: self.reference(scope, depth + 1)),
@@ -238,7 +258,8 @@ class _Shapes(Choices):
             if self.chance() < 0.5:
                 return f"{{ {self.inner(scope, depth)} }}"
             text = f"{self.pick(PATHS)} {self.pick(['==', '>='])} {self.call(scope, depth)}"
-            return f"not {text}" if self.chance() < 0.3 else text
+            text = f"not {text}" if self.chance() < 0.3 else text
+            return f"({text}{self.modifier(scope)})" if self.chance() < 0.2 else text
 
         before, self.bound = self.bound, []
         text = f"{operand()} {self.pick(['and', 'or'])} {operand()}"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import Engine, from_json, to_json
+from doorward.rego import Engine, Environment, from_json, to_json
+from doorward.rego.codegen import comprehensions as written
 from doorward.rego.runtime import comprehensions, evaluation
 
 EVENTS: list[dict[str, Any]] = [
@@ -156,3 +157,98 @@ p := [f(input.events), f(input.few), g(input.events, "a"), g(input.few, "a")]
     events = [*few, {"user": "b"}, {"user": "a"}]
     value = Engine({"t.rego": text}).prepare("data.t.p").value({"events": events, "few": few})
     assert value == [[2, 1, 2], [2], 2, 1]
+
+
+GROUPED = {
+    "an array of parts": "[e.n | some e in input.events; [e.user, e.to.id] == g]",
+    "a set": "{e.n | some e in input.events; g == [e.user, e.to.id]}",
+    "a set of items": "{e | some e in input.events; g = [e.user, e.to.id]}",
+    "a function": "{e.n | some e in input.events; kind(e) == g}",
+    "a variable": "[n | e := input.events[_]; k := kind(e); k == g; n := e.n]",
+    "two loops": "[d.n | some e in input.events; some d in input.events; kind(e) == g]",
+    "parts behind": "[t | some e in input.events; kind(e) == g; to := e.to; t := to.id]",
+    "a part that is not there": "[x | some e in input.events; kind(e) == g; x := e.none]",
+    "a function that is not there": "{e.n | some e in input.events; kind(e.to) == g}",
+    "no item": "{e.n | some e in input.none; kind(e) == g}",
+    "a rule": "{e.n | some e in late; kind(e) == g}",
+    "an object": "{e.n | some e in input.events; {`user`: e.user, `id`: e.to.id} == h}",
+}
+NOT_GROUPED = {
+    "an object": "{e.n: 1 | some e in input.events; kind(e) == g}",
+    "two variables": "{e.n | some e in input.events; kind(e) == g; e.n != k}",
+    "twice the variable": "{e.n | some e in input.events; kind(e) == g; e.to != g}",
+    "the variable as an item": "{g | some e in input.events; kind(e) == g}",
+    "a print": "{e.n | some e in input.events; print(e.n); kind(e) == g}",
+    "an equation that binds": "{a | some e in input.events; e.n > 0; [a, _] = g}",
+    "a negation": "{e.n | some e in input.events; not kind(e) == g}",
+    "another input": "{e.n | some e in input.events; kind(e) == g with input.x as 1}",
+    "an item that may fail": "[count(e.n) | some e in input.events; kind(e) == g]",
+    "a loop behind": "[x | some e in input.events; kind(e) == g; x := e.to[_]]",
+}
+GROUPS = """package t
+
+kind(e) := [e.user, e.to.id]
+
+late contains e if {{
+	some e in input.events
+	e.n > 20
+}}
+
+by contains {{g: x}} if {{
+	some k, e0 in input.events
+	g := kind(e0)
+	h := {{"user": e0.user, "id": e0.to.id}}
+	x := {}
+}}
+"""
+
+
+@pytest.mark.parametrize("text", GROUPED.values(), ids=GROUPED)
+def test_items_are_grouped_by_what_is_compared(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = {"t.rego": GROUPS.format(text)}
+    engine = Engine(policy)
+    assert "ctx.group(" in "\n".join(engine.emit().values())
+    value = engine.prepare("data.t.by").value({"events": EVENTS})
+    monkeypatch.setattr(written, "_grouping_of", lambda state, node: None)
+    assert Engine(policy).prepare("data.t.by").value({"events": EVENTS}) == value
+    assert value
+
+
+@pytest.mark.parametrize("text", NOT_GROUPED.values(), ids=NOT_GROUPED)
+def test_items_are_not_grouped_where_that_could_be_seen(text: str) -> None:
+    assert "ctx.group(" not in "\n".join(Engine({"t.rego": GROUPS.format(text)}).emit().values())
+
+
+def test_what_prints_is_not_grouped() -> None:
+    text = GROUPS.format(GROUPED["a function"]).replace(
+        ":= [e.user", ":= [e.user] if print([e.user"
+    )
+    text = text.replace("e.to.id]\n\nlate", "e.to.id])\n\nlate")
+    silent = "\n".join(Engine({"t.rego": text}).emit().values())
+    heard = Environment(on_print=lambda said, _: None)
+    loud = "\n".join(Engine({"t.rego": text}, environment=heard).emit().values())
+    assert ("ctx.group(" in silent, "ctx.group(" in loud) == (True, False)
+
+
+def test_each_item_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = GROUPS.format(GROUPED["a function"])
+    query = Engine({"t.rego": text}).prepare("data.t.by")
+    kept = []
+    keep = evaluation.Evaluation.keep_groups
+
+    def note(self: Any, *arguments: Any) -> Any:
+        kept.append(len(arguments[1]))
+        return keep(self, *arguments)
+
+    monkeypatch.setattr(evaluation.Evaluation, "keep_groups", note)
+    assert query.value({"events": EVENTS})
+    assert kept == [35]
+
+
+def test_numbers_that_are_equal_are_in_one_group() -> None:
+    rule = """package t
+
+p := [x | some a in input.xs; g := [a]; x := {b.n | some b in input.ys; [b.x] == g}]
+"""
+    given: Any = from_json('{"xs": [1, 1.0, true], "ys": [{"x": 1.0, "n": 1}, {"x": 1, "n": 2}]}')
+    assert to_json(Engine({"t.rego": rule}).prepare("data.t.p").value(given)) == "[[1,2],[1,2],[]]"

@@ -39,6 +39,7 @@ __all__ = [
     "definitions_in_order",
     "has_effects",
     "in_order",
+    "is_seen_outside",
     "longest_chain",
     "nodes_read",
     "parts_below",
@@ -356,9 +357,16 @@ def has_effects(nodes: Iterable[RuleNode], callees: Callees) -> bool:
                 if isinstance(part, Call):
                     callee = callees.find(part)
                     builtin = callee.builtin if callee is not None else None
-                    if builtin is not None and builtin.name in _SEEN_OUTSIDE:
+                    if builtin is not None and is_seen_outside(builtin):
                         return True
     return False
+
+
+def is_seen_outside(builtin: Builtin) -> bool:
+    """Return True if calls of `builtin` have an effect outside: it prints, traces, records a test
+    case or uses the network.
+    """
+    return builtin.name in _SEEN_OUTSIDE
 
 
 def longest_chain(root: RuleNode, graph: Dependencies) -> int:

@@ -8,13 +8,23 @@ A comprehension in a loop that depends on one variable alone has one result for 
 and a loop meets most values again and again. So its result is looked up before it is evaluated
 (`runtime/comprehensions.py`), as OPA does. Nothing in it may be noticed when it is left out: it
 calls nothing that may fail, print or change, and reads no rule.
+
+A comprehension that ends with a comparison of that variable with a value that it computes does the
+same work for each value of the variable, up to the comparison:
+
+    ids := {e.id | some e in input.events; [kind(e), e.user] == group}
+
+So it is evaluated once without the comparison, for all values: its items are collected in groups by
+what is compared, and each value has its group, as in OPA.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
 from doorward.base.records import record
+from doorward.rego.analysis.dependencies import is_seen_outside
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime
 from doorward.rego.codegen.lookups import constant_names, read
 from doorward.rego.codegen.operand import Operand
@@ -22,19 +32,31 @@ from doorward.rego.codegen.reading_ahead import never_fails
 from doorward.rego.codegen.state import Comprehension, FunctionKind, FunctionState
 from doorward.rego.codegen.terms import count_item, key, term, terms
 from doorward.rego.runtime.comprehensions import Site
+from doorward.rego.syntax.keywords import ROOTS
 from doorward.rego.syntax.nodes import (
+    And,
+    Array,
     ArrayComprehension,
+    Body,
     Call,
+    Every,
     Expr,
+    Not,
+    Object,
     ObjectComprehension,
+    Or,
     Ref,
+    Scalar,
+    Set,
     SetComprehension,
     Term,
     Var,
 )
-from doorward.rego.syntax.walk import Node, walk
+from doorward.rego.syntax.walk import Node, children, walk
 
 __all__ = ["comprehension", "dependency_of"]
+
+_CLOSURES = (ArrayComprehension, SetComprehension, ObjectComprehension, Every, Not, And, Or)
 
 _EQUATIONS = ("equal", "eq")
 
@@ -47,6 +69,9 @@ def comprehension(state: FunctionState, node: Comprehension) -> Operand:
     out = state.temps.holding("collected")
     outer = state.env.outer | state.multiplicity.outer(node.body, _heads(node))
     with state.env.scope(outer), state.counters.one_value():
+        grouping = _grouping_of(state, node)
+        if grouping is not None:
+            return _write_groups(state, grouping, out)
         dependency = dependency_of(state, node)
         if dependency is None:
             return _write_collection(state, node, out)
@@ -107,6 +132,142 @@ def _collect(state: FunctionState, node: Comprehension, out: str) -> None:
                 span = state.constants.add(name.span)
                 state.code.run(call(runtime("collect"), load(out), *pair, span))
         count_item(state)
+
+
+@record
+class Grouping:
+    """A comprehension whose items are collected in groups: `body` is its body without the equation
+    of the variable `name` with `value`.
+    """
+
+    node: ArrayComprehension | SetComprehension
+    name: str
+    value: Term
+    body: Body
+
+
+def _write_groups(state: FunctionState, grouping: Grouping, out: str) -> Operand:
+    """Write a look into the groups of the comprehension, which are collected first where they are
+    not there yet, and return the group of the variable's value.
+    """
+    node = grouping.node
+    kind = "set" if isinstance(node, SetComprehension) else "array"
+    site = state.constants.add(Site())
+    wanted = state.code.bind_temp(key(state, state.env[grouping.name]), holds="value")
+    state.code.assign(out, method("group", site, wanted))
+    with state.scope():
+        state.code.test(ast.Compare(load(out), [ast.Is()], [ast.Constant(value=None)]))
+        groups = state.temps.holding("groups")
+        state.code.assign(groups, ast.Dict(keys=[], values=[]))
+        with state.scope():
+            state.writers.body(state, grouping.body)
+            group = key(state, term(state, grouping.value))
+            item = term(state, node.term)
+            if kind == "set":
+                members = method_of(load(groups), "setdefault", group, call(runtime("set")))
+                state.code.run(method_of(members, "add", key(state, item)))
+            else:
+                empty = ast.List(elts=[], ctx=ast.Load())
+                members = method_of(load(groups), "setdefault", group, empty)
+                state.code.run(method_of(members, "append", item.code))
+        is_set = ast.Constant(value=kind == "set")
+        state.code.assign(out, method("keep_groups", site, load(groups), wanted, is_set))
+    return Operand(load(out), kind)
+
+
+def _grouping_of(state: FunctionState, node: Comprehension) -> Grouping | None:
+    """Return how the items of a comprehension are grouped. It must be evaluated more than once and
+    depend on one variable alone, used only in an equation with a value that the expressions
+    before it compute; those that follow it only name parts of values.
+
+    None for other comprehensions and for objects, whose keys may disagree; where something could be
+    seen from outside; under a `with`; and in exact, traced and counting code.
+    """
+    plan = state.plan
+    if plan.in_order or plan.limited or state.env.evaluation != "ctx":
+        return None
+    if not state.code.loops and state.kind is not FunctionKind.FUNCTION:
+        return None  # it is evaluated once
+    if isinstance(node, ObjectComprehension):
+        return None
+    outside = [each.name for each in walk(node) if isinstance(each, Var) and each.name in state.env]
+    if len(outside) != 1 or state.env[outside[0]].is_constant or _is_seen_outside(state, node):
+        return None
+    (name,) = outside
+    position = len(node.body) - 1
+    while position > 0 and _names_a_part(node.body[position], node.body[:position]):
+        position -= 1
+    value = _compared_with(node.body[position], name)
+    before = node.body[:position]
+    if value is None or isinstance(value, Ref) or any(expr.withs for expr in node.body):
+        return None  # a loop over what is stored is left to `joins`
+    if not {var.name for var in _open_vars((value,))} <= {v.name for v in _open_vars(before)}:
+        return None
+    if not never_fails(plan, Expr(node.term, span=node.span)):
+        return None
+    return Grouping(node, name, value, (*before, *node.body[position + 1 :]))
+
+
+def _is_seen_outside(state: FunctionState, node: Comprehension) -> bool:
+    """Return True if it could be noticed how often the comprehension is evaluated."""
+    for each in walk(node):
+        if isinstance(each, Call):
+            callee = state.plan.callees.find(each)
+            if callee is None:
+                continue
+            if callee.builtin is not None and is_seen_outside(callee.builtin):
+                return True
+            if callee.node is not None and state.plan.may_print(callee.node):
+                return True
+    return False
+
+
+def _names_a_part(expr: Expr, before: Body) -> bool:
+    """Return True for `x := y.a["b"]`, also with `=`, where `x` is new behind the expressions
+    `before`: it may be undefined, and does nothing else.
+    """
+    equation = expr.term
+    if expr.negated or expr.before or not isinstance(equation, Call):
+        return False
+    if equation.name not in ("assign", "eq") or len(equation.args) != 2:
+        return False
+    left, right = equation.args
+    head, args = (right.head, right.args) if isinstance(right, Ref) else (right, ())
+    return (
+        isinstance(left, Var)
+        and left not in _open_vars(before)
+        and isinstance(head, Var)
+        and head.name not in ROOTS
+        and all(isinstance(arg, Scalar) for arg in args)
+    )
+
+
+def _compared_with(expr: Expr, name: str) -> Term | None:
+    """Return the other side of an equation with the variable `name`; None for other expressions."""
+    equation = expr.term
+    if expr.negated or expr.before or not isinstance(equation, Call):
+        return None
+    if equation.name not in _EQUATIONS or len(equation.args) != 2:
+        return None
+    left, right = equation.args
+    if Var(name) not in (left, right):
+        return None
+    value = right if left == Var(name) else left
+    return value if isinstance(value, (Array, Call, Object, Set, Var)) else None
+
+
+def _open_vars(nodes: Iterable[Node]) -> Iterator[Var]:
+    """Yield the variables outside of closures, without the names of functions."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Var):
+            if node.name not in ROOTS:
+                yield node
+        elif isinstance(node, Call):
+            waiting += node.args
+        elif not isinstance(node, _CLOSURES):
+            waiting += children(node)
 
 
 @record

@@ -245,6 +245,10 @@ class Evaluation(Context):
     """The items of collections, grouped for loops that look for some of them."""
     results: Results | None = None
     """The results of comprehensions, by the variable that they depend on."""
+    grouped: dict[ComprehensionSite, tuple[dict[Key, Any], Any]] | None = None
+    """The items of comprehensions in groups, and the result where there is no group, by
+    comprehension.
+    """
     checks = 0
     """The number of deadline checks so far."""
     checks_before_cache = 4
@@ -411,6 +415,30 @@ class Evaluation(Context):
         results = self.results
         if results is not None and type(value) in PLAIN:
             results.add(site, value, result)
+
+    def group(self, site: ComprehensionSite, value: Key) -> Any:
+        """Return the result of the comprehension at `site` for `value`, from its groups; None if
+        its items are not grouped yet.
+        """
+        known = self.grouped.get(site) if self.grouped is not None else None
+        if known is None:
+            return None
+        groups, empty = known
+        return groups.get(value, empty)
+
+    def keep_groups(
+        self, site: ComprehensionSite, groups: dict[Key, Any], value: Key, is_set: bool
+    ) -> Any:
+        """Keep the groups of the items of the comprehension at `site`, and return the one for
+        `value`. They are lists or, for a set, sets of keys.
+        """
+        empty: Any = frozenset() if is_set else []
+        if is_set:
+            groups = {group: frozenset(members) for group, members in groups.items()}
+        if self.grouped is None:
+            self.grouped = {}
+        self.grouped[site] = groups, empty
+        return groups.get(value, empty)
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
         """Return the members of a set in order. A set of collections is sorted only once, unless

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.rego.syntax.parser.parts import cursor_of, messages
 
-from doorward.rego.syntax.nodes import And, Body, Every, Not, Or, SomeDecl, SomeIn, Var
+from doorward.rego.errors import ParseError
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import And, Body, Every, Not, Or, Scalar, SomeDecl, SomeIn, Var
 from doorward.rego.syntax.parser.bodies import Bodies
 from doorward.rego.syntax.parser.cursor import Cursor
 from doorward.rego.syntax.parser.terms import Terms
+from doorward.rego.syntax.parser.texts import parse_module
 
 
 def bodies_of(text: str, *, v0: bool = False, words: frozenset[str] = frozenset()) -> Bodies:
@@ -91,3 +94,71 @@ def test_v0_hints_at_the_import_that_is_missing() -> None:
     bodies = bodies_of("every x in xs { x }", v0=True)
     assert bodies.parse_literal() is not None
     assert hints(bodies.cursor) == ["`import future.keywords.every`"]
+
+
+WORDS = "package p\n\nimport future.keywords\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("{ (input.a with input as {`a`: 1}) and input.b }", "{ input.a with input as {`a`: 1} }"),
+        ("{ (not input.a) or input.b }", "not input.a"),
+        ("{ ((not input.a)) or input.b }", "not input.a"),
+        ("{ (not input.a with input as {}) or input.b }", "{ not input.a with input as {} }"),
+        ("{ [1 | (input.a with input as 1) or input.b] }", None),
+    ],
+)
+def test_a_group_encloses_not_and_with(text: str, wanted: str | None) -> None:
+    (rule,) = parse_module(Source("p.rego", f"{WORDS}p if {text}")).rules
+    (expr,) = rule.body
+    if wanted is not None:
+        assert isinstance(expr.term, And | Or)
+        inner = parse_module(Source("p.rego", f"{WORDS}p if {{ {wanted} or true }}")).rules[0]
+        other = inner.body[0].term
+        assert isinstance(other, Or)
+        assert (expr.term.left, expr.term.braces[0]) == (other.left, False)
+
+
+def test_what_follows_a_group_modifies_it_last() -> None:
+    text = "p if (input.a or input.b with input as 1) with input as 2"
+    ((expr,),) = [rule.body for rule in parse_module(Source("p.rego", WORDS + text)).rules]
+    assert [item.value for item in expr.withs] == [Scalar(1), Scalar(2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "p if { not (input.a with input as 1) }",
+        "p if { not (not input.a) }",
+        "p if (not input.a)",
+        "p if { true and (input.a with input as 1) with input as 2 }",
+    ],
+)
+def test_groups_stand_behind_not_and_alone(text: str) -> None:
+    assert parse_module(Source("p.rego", WORDS + text)).rules
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("p if { input.a with input as 1 or true }", 16, "`with` modifier is not allowed on"),
+        ("p if input.a with input as 1 and true", 14, "`with` modifier is not allowed on"),
+        ("p if { {print(1)} or true }", 9, "operand of `or` cannot consist only of calls to"),
+        ("p if { true and print(1) }", 17, "operand of `and` cannot consist only of calls to"),
+        ("p if (input.a with input as 1)", 15, "non-terminated expression"),
+        ("p if { ({input.a} with input as 1) or true }", 19, "non-terminated expression"),
+        ("p if { (some x in [1] with input as 1) or true }", 9, "unexpected some keyword"),
+        ("p if { (not input.a with input as 1) }", 9, "unexpected not keyword"),
+    ],
+)
+def test_refused_operands(text: str, column: int, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_module(Source("p.rego", WORDS + text))
+    (error,) = caught.value.diagnostics
+    assert (error.span.col, error.message[: len(message)]) == (column, message)
+
+
+def test_an_operand_may_print_beside_what_can_fail() -> None:
+    for text in ("{ {print(1); input.a} or true }", "{ {not print(1)} or true }"):
+        assert parse_module(Source("p.rego", f"{WORDS}p if {text}")).rules

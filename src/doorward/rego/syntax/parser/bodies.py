@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from doorward.base.records import replace
 from doorward.rego.syntax.keywords import LOGICAL
@@ -13,11 +13,13 @@ from doorward.rego.syntax.nodes import (
     And,
     Body,
     Call,
+    Every,
     Expr,
     Not,
     Or,
     Ref,
     SomeDecl,
+    SomeIn,
     Term,
     Var,
     With,
@@ -30,6 +32,17 @@ __all__ = ["Bodies"]
 
 _Operand: TypeAlias = tuple[Body, bool]
 """An operand of `and` or `or`, and True if it is in braces."""
+
+_ONLY_PRINTS: Final = (
+    "hint: `print` produces no value and always succeeds, so the operand can never fail;"
+    " move it out of the operand, or add an expression that can fail"
+)
+
+_NO_WITH: Final = (
+    "`with` modifier is not allowed on operand of `{0}` (hint: Wrap the operand in `(...)` or"
+    " `{{...}}` to scope, or move `with` after the `{0}` expression to apply it to the whole"
+    " expression)"
+)
 
 
 class Bodies:
@@ -122,7 +135,13 @@ class Bodies:
         if expr is None or cursor.kind != "with" or isinstance(expr.term, SomeDecl):
             return expr
         withs = self._parse_withs()
-        return None if withs is None else replace(expr, withs=withs, span=cursor.since(start))
+        if withs is None:
+            return None
+        if cursor.kind in LOGICAL and not isinstance(expr.term, And | Or | Every | SomeIn):
+            cursor.error(_NO_WITH.format(cursor.kind), withs[0].span)
+            return None
+        # Those of a group come first: the ones that follow it replace what they put in force.
+        return replace(expr, withs=(*expr.withs, *withs), span=cursor.since(start))
 
     # Logical words, where they are imported
 
@@ -148,11 +167,21 @@ class Bodies:
             if second is None:
                 return None
             cursor.enter()
+            for body, _ in (first, second):
+                self._check_operand(body, name)
             span = cursor.since(start)
             term = node(first[0], second[0], (first[1], second[1]), span)
             first = (Expr(term, span=span),), False
         cursor.depth = depth
         return first
+
+    def _check_operand(self, body: Body, name: str) -> None:
+        """Record an error for an operand of `and` or `or` (`name`) that only prints."""
+        if all(_prints(expr) for expr in body):
+            message = (
+                f"operand of `{name}` cannot consist only of calls to `print` ({_ONLY_PRINTS})"
+            )
+            self.cursor.error(message, body[0].span)
 
     def _parse_logical_operand(self, start: int, *, left: bool) -> _Operand | None:
         """operand = group | plain | "{" body "}"
@@ -174,7 +203,7 @@ class Bodies:
                     return body, True
             cursor.restore(state)
             self._no_bodies.add(start)
-        expr = self._parse_group_or(self._parse_plain, start)
+        expr = self._parse_group_or(self._parse_plain, start, is_operand=not left)
         if expr is None:
             return None
         in_logical = not left or cursor.kind in LOGICAL
@@ -183,39 +212,49 @@ class Bodies:
             return None
         return (expr,), False
 
-    def _parse_group_or(self, other: Callable[[int], Expr | None], start: int) -> Expr | None:
-        """Parse an expression at offset `start`: a group, one in parentheses with `and` or `or`, or
-        what `other` parses if no group begins here. None after recording an error.
+    def _parse_group_or(
+        self, other: Callable[[int], Expr | None], start: int, *, is_operand: bool
+    ) -> Expr | None:
+        """Parse an expression at offset `start`: a group (see `_parse_group`), or what `other`
+        parses if no group begins here. `is_operand`: it is certainly the operand of `not`, `and` or
+        `or`. None after recording an error.
         """
         before = len(self.cursor.errors)
-        expr = self._parse_group(start)
+        expr = self._parse_group(start, is_operand=is_operand)
         return other(start) if expr is None and len(self.cursor.errors) == before else expr
 
-    def _parse_group(self, start: int) -> Expr | None:
-        """group = "(" disjunction ")"
+    def _parse_group(self, start: int, *, is_operand: bool) -> Expr | None:
+        """group = "(" disjunction { with } ")"
 
         Returns the expression, which begins at offset `start`. None, with the cursor back at the
-        parenthesis and no error, if it does not enclose `and` or `or`, or is followed by an
-        operator or suffix: then it begins a term. None after recording an error if it encloses them
-        and is not closed.
+        parenthesis and no error, if it does not enclose `and`, `or`, `not` or, as the operand of
+        one of them, `with`; if that is `and` or `or`, also where an operator or suffix follows. It
+        begins a term then. None after recording an error if it encloses them and is not closed.
         """
         cursor = self.cursor
-        if (
-            cursor.kind != "("
-            or cursor.keywords.isdisjoint(LOGICAL)
-            or cursor.token.start in self._no_bodies
-        ):
+        begin = cursor.token.start
+        if cursor.kind != "(" or begin in self._no_bodies:
             return None
-        begin, state = cursor.token.start, cursor.save()
+        if cursor.keywords.isdisjoint(LOGICAL) and not is_operand:
+            return None
+        state = cursor.save()
         cursor.scan()
-        operand = self._parse_logical(cursor.token.start, ("or", "and"), left=True)
-        if operand is not None and isinstance((expr := operand[0][0]).term, And | Or):
+        in_braces = cursor.kind == "{"
+        expr = self.parse_literal()
+        if expr is not None and not isinstance(expr.term, SomeDecl | SomeIn | Every):
+            is_logical = isinstance(expr.term, And | Or)
+            is_negated = expr.negated or isinstance(expr.term, Not)
             if cursor.kind != ")":
-                cursor.error("expected ) to close parenthesized group")
-                return None
-            cursor.scan()
-            if cursor.token.newline or cursor.kind not in AFTER_TERM:
-                return replace(expr, span=cursor.since(start))
+                if is_logical and not expr.withs:
+                    cursor.error("expected ) to close parenthesized group")
+                    return None
+            elif is_logical or is_negated or expr.withs:
+                cursor.scan()
+                is_operand = (is_operand or cursor.kind in LOGICAL) and not in_braces
+                is_whole = is_operand if expr.withs and not is_logical else True
+                is_term = is_logical and not cursor.token.newline and cursor.kind in AFTER_TERM
+                if is_whole and not is_term:
+                    return replace(expr, span=cursor.since(start))
         cursor.restore(state)
         self._no_bodies.add(begin)
         return None
@@ -264,7 +303,8 @@ class Bodies:
                 cursor.illegal(f"illegal negation of '{cursor.kind}'")
                 return None
             begin = cursor.token.start
-            expr = self._parse_group_or(partial(self._parse_expr_literal, negated=False), begin)
+            other = partial(self._parse_expr_literal, negated=False)
+            expr = self._parse_group_or(other, begin, is_operand=True)
             body = None if expr is None else (expr,)
         if body is None:
             return None
@@ -332,3 +372,9 @@ class Bodies:
             if isinstance(target, Ref | Var):
                 withs.append(With(target, value, cursor.since(start)))
         return tuple(withs)
+
+
+def _prints(expr: Expr) -> bool:
+    """Return True if an expression is a call of `print`, with or without `with`."""
+    term = expr.term
+    return isinstance(term, Call) and term.name == "print" and not expr.negated

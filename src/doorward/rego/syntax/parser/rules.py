@@ -88,6 +88,8 @@ class Rules:
         # A set is always true, so `if { x }` can only mean a body.
         if expr is not None and not (braces and isinstance(expr.term, Set)):
             return (expr,)
+        if not braces:
+            return None
         cursor.restore(state)
         cursor.scan()
         return self._parse_braced_body()
