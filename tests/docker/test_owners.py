@@ -66,6 +66,7 @@ OBJECTS: list[tuple[str, str, Any, list[tuple[str, str]]]] = [
     ("POST", "/volumes/create", {"Name": "v"}, [("volume", "v")]),
     ("POST", "/volumes/create", {"Name": ""}, []),
     ("POST", "/networks/create", {"Name": "n"}, [("network", "n")]),
+    ("POST", "/images/create?fromImage=i&tag=1", None, [("image", "i:1")]),
     ("DELETE", "/images/i:1", None, [("image", "i:1")]),
     ("POST", "/images/i/tag?repo=j&tag=2", None, [("image", "i"), ("image", "j:2")]),
     ("POST", "/networks/n/connect", {"Container": "c"}, [("container", "c"), ("network", "n")]),

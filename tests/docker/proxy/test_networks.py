@@ -87,3 +87,25 @@ def test_containers_of_others_are_not_listed_with_a_network(
                 assert b'"theirs"' not in answer.body
         finally:
             daemon.raw("DELETE", "/containers/theirs?force=1")
+
+
+def test_pull_does_not_take_the_name_of_another_users_image(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    users = {"alice": "developer", "bob": "developer"}
+    with proxied(daemon, tmp_path, "admin", consumers=users, owners=True) as behind:
+        labels = {"doorward.owner": "socket:bob"}
+        body = {"Image": "img:1", "Cmd": ["true"], "Labels": labels}
+        assert daemon.json("POST", "/containers/create?name=source", body).status == 201
+        try:
+            target = "/commit?container=source&repo=theirs&tag=1"
+            assert daemon.raw("POST", target).status == 201
+            pull = "/images/create?fromImage={}&tag=1"
+            answer = behind.at("alice").raw("POST", pull.format("theirs"))
+            assert answer.message.endswith(": image theirs:1 is not yours")
+            # Nobody's image, and one that is not there: the daemon asks the registry.
+            for user, name in (("bob", "theirs"), ("alice", "img"), ("alice", "nowhere")):
+                assert behind.at(user).raw("POST", pull.format(name)).status != 403
+        finally:
+            daemon.raw("DELETE", "/containers/source?force=1")
+            daemon.raw("DELETE", "/images/theirs:1")

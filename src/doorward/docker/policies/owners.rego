@@ -65,8 +65,8 @@ is_usable(object) if {
 	object.kind == "image"
 	object.owner == ""
 	input.action in {
-		"container.create", "image.history", "image.inspect", "image.save", "service.create",
-		"service.update",
+		"container.create", "image.history", "image.inspect", "image.pull", "image.save",
+		"service.create", "service.update",
 	}
 }
 

@@ -158,6 +158,7 @@ _BY_ACTION: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Named]]]] 
     "image.delete": _image,
     "image.history": _image,
     "image.inspect": _image,
+    "image.pull": _image,
     "image.push": _image,
     "image.save": _images,
     "image.tag": _objects_of_tag,
