@@ -39,6 +39,7 @@ def within(seconds: float | None) -> Iterator[None]:
     until = None if seconds is None else time.monotonic() + seconds
 
     def check() -> None:
+        """Raise EvalError if the time is over or the caller is gone; never without a limit."""
         if until is not None and (time.monotonic() > until or is_stopped()):
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution")
 

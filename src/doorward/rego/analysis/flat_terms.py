@@ -224,6 +224,7 @@ class _Unification:
                     self.unify(value, others[key])
 
     def mark_all(self, term: Any) -> None:
+        """Mark all variables of a pattern as bound."""
         for name in self.terms.pattern_names(term):
             self.mark(name)
 

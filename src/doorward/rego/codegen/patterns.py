@@ -175,5 +175,8 @@ def _shape(value: ast.Name, kind: str, size: int) -> ast.expr:
 
 
 def _key_text(key: Term) -> object:
+    """Return what tells the key of an object's pattern from others: its value if it is constant,
+    otherwise its identity.
+    """
     constant = constant_value(key)
     return id(key) if constant is NOT_CONSTANT else to_key(constant)

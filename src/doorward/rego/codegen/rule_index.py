@@ -248,6 +248,9 @@ def _fits_array(level: int, items: Sequence[Term], value: Any) -> Iterator[tuple
 
 
 def _fits_item(item: Term, value: Any) -> bool:
+    """Return True if a value may be that of an item in the index: a scalar must equal it, anything
+    else always may.
+    """
     return not isinstance(item, Scalar) or equal(item.value, value)
 
 

@@ -280,6 +280,9 @@ class _Rules:
     """For each definition, True if its first success is the answer of all."""
 
     def is_final(self, number: int) -> bool:
+        """Return True if the first success of a definition is the answer of all; False if `final`
+        does not say so.
+        """
         return number < len(self.final) and self.final[number]
 
     @property

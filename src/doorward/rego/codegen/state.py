@@ -208,6 +208,7 @@ class Reads:
         self._code.test_defined(name)
 
     def knows(self, key: Read) -> bool:
+        """Return True if the reference was read, whether or not its value was tested."""
         return key in self._seen or key in self._maybe or key in self._always
 
     def note(self, key: Read, name: ast.Name) -> None:

@@ -112,6 +112,9 @@ def definition_text(rule: Rule) -> str:
 
 
 def _one_line(text: str) -> str:
+    """Return a text on one line of at most `MAX_WIDTH` characters, with what looks like a
+    credential masked.
+    """
     line = _PLAIN.text(" ".join(text.split()))
     return line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…"
 

@@ -85,12 +85,16 @@ def lower(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _upper(char: str) -> str:
+    """Return the upper case of a character as Go has it: always one character, which is itself if
+    its upper case is only written with several.
+    """
     mapped = char.upper()
     return mapped if len(mapped) == 1 else _ALONE_UPPER.get(char, char)
 
 
 @lru_cache(maxsize=4096)
 def _lower(char: str) -> str:
+    """Return the lower case of a character as Go has it: always one character."""
     mapped = char.lower()
     # `İ`, the only such character, becomes `i` and a dot above; Go's ToLower makes the `i` alone.
     return mapped if len(mapped) == 1 else mapped[0]

@@ -532,6 +532,7 @@ def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
 
 
 def _check_end(tokens: list[_Token]) -> None:
+    """Raise BuiltinError if anything follows the word `end`."""
     if len(tokens) != 1:
         raise _syntax_error("unexpected token in end")
 

@@ -132,11 +132,13 @@ class URL:
 
     @property
     def raw_path(self) -> str:
+        """The path as it was written; "" if that is also how it is escaped here."""
         is_usual = self.written_path in ("*", _encode(self.path, _PATH_SAFE))
         return "" if is_usual else self.written_path
 
     @property
     def raw_fragment(self) -> str:
+        """The fragment as it was written; "" if that is also how it is escaped here."""
         encoded = _encode(self.fragment, _FRAGMENT_SAFE)
         return "" if self.written_fragment == encoded else self.written_fragment
 
@@ -168,6 +170,9 @@ class URL:
         return text
 
     def _escaped_path(self) -> str:
+        """Return the path as it was written, if that is a valid escape of it, or else escaped; `*`
+        alone stays.
+        """
         if self.raw_path and _ENCODED_PATH.match(self.raw_path):
             return self.raw_path
         return "*" if self.path == "*" else _encode(self.path, _PATH_SAFE)
@@ -392,6 +397,7 @@ def _decode_host(host: str, scheme: str) -> str:
 
 
 def _check_port(port: str) -> None:
+    """Raise BuiltinError unless this is empty, or a colon with digits or nothing behind it."""
     if not _PORT.match(port):
         raise BuiltinError(f"invalid port {_quote(port)} after host")
 

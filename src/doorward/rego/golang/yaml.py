@@ -414,6 +414,9 @@ def _positional(digits: str, exponent: int) -> str:
 
 
 def _scientific(digits: str, exponent: int, width: int) -> str:
+    """Write digits with a point behind the first one, if there are more, and an exponent with a
+    sign and at least `width` digits.
+    """
     point = "." + digits[1:] if len(digits) > 1 else ""
     return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):0{width}d}"
 

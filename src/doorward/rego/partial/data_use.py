@@ -187,6 +187,7 @@ class _Group:
 
     @property
     def branches(self) -> Iterator[Rule]:
+        """Yield all rules of the group, each followed by its `else` branches."""
         for rule in self.rules:
             yield from rule.branches()
 

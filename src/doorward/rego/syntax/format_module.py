@@ -401,6 +401,7 @@ class ModuleWriter:
 
 
 def _needs_ref_heads(head: Head) -> bool:
+    """Return True for a general reference as head: with several operands, or one and a key."""
     parts = len(head.ref.args)
     return parts > 1 or (parts == 1 and head.key is not None)
 
@@ -432,6 +433,7 @@ def _is_rego_v1(item: Import) -> bool:
 
 
 def _import_rank(item: Import) -> tuple[object, str]:
+    """Return the sort key of an import: OPA's order of the paths, then the alias."""
     path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
     return rank(path), item.alias or ""
 

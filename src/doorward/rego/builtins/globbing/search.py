@@ -197,6 +197,9 @@ class _Character:
         return len(_ends(text)) <= 1 and self.has(text)
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return where the first character that fits begins, and its length in bytes; None without
+        one.
+        """
         at = 0
         for character in _characters(text):
             if self.has(character):
@@ -279,12 +282,20 @@ class _Around:
     length: int = _OPEN
 
     def matches(self, text: bytes, search: _Search) -> bool:
+        """Return True if the text begins and ends with the two texts, which may overlap, and the
+        part between has none of `stops`.
+        """
         if not text.startswith(self.before) or not text.endswith(self.behind):
             return False
         inner = text[len(self.before) : len(text) - len(self.behind)]
         return self.stops is None or _first_of(inner, self.stops) < 0
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return the first place of `before`, and the lengths of the matches there in ascending
+        order: up to each character if `behind` is empty, otherwise up to the end of each `behind`,
+        looked for from the right. Without `before` the match begins at 0 and ends with the first
+        `behind`. None if one of the texts is missing. With `stops` see `_find_between`.
+        """
         if self.stops is not None:
             return self._find_between(text, self.stops)
         start = text.find(self.before)
@@ -337,6 +348,7 @@ class _Every:
         return all(each.matches(text, search) for each in self.matchers)
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return 0 and the lengths that all matchers have in common; None if there are none."""
         segments: list[int] | None = None
         for each in self.matchers:  # which all begin at the start
             span = each.find(text, search)
@@ -388,6 +400,10 @@ class _Row:
         return len(_ends(text)) == self.length and self._matches_at(text, 0, search)
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return the first place at which all matchers match in turn, with their length in
+        characters, as the library does; None without one. FaultError and LimitError as in
+        `_matches_at`.
+        """
         for at in [0, *_ends(text)[:-1]] if text else []:
             if len(text) - at < self.length:
                 break
@@ -408,6 +424,9 @@ class _Choice:
         return any(each.matches(text, search) for each in self.matchers)
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return the first place at which one of the matchers matches, and the lengths of all that
+        match there; None without one.
+        """
         search.step(len(self.matchers))
         spans = [each.find(text, search) for each in self.matchers]
         start = min([each[0] for each in spans if each is not None], default=-1)
@@ -431,6 +450,7 @@ class _Tree:
         return None
 
     def matches(self, text: bytes, search: _Search) -> bool:
+        """Return True if all of the text matches; each text is looked at once in a search."""
         search.step(len(text) // _COPIED)
         key = id(self), text
         if key not in search.known:
@@ -438,6 +458,10 @@ class _Tree:
         return search.known[key]
 
     def _matches(self, text: bytes, search: _Search) -> bool:
+        """Return True if the middle is found at a place for which what is left and right of it
+        match the rest, the longest match of the middle first. False for a text with fewer bytes
+        than `length`. LimitError after too many steps.
+        """
         if self.length > len(text):
             return False
         at = max(self.left.length, 0) if self.left else 0
@@ -490,6 +514,9 @@ class _Builder:
         return _optimize(self._join(self._shorten(matchers)))
 
     def _compile(self, part: Part) -> Matcher:
+        """Return the matcher of one part. A list of one character that is not negated is a text.
+        LimitError after too many steps.
+        """
         self._step(1)
         characters = tuple(map(str.encode, part.text))
         match part.kind:
@@ -651,6 +678,7 @@ def _make_choice(matchers: Sequence[Matcher]) -> _Choice:
 
 
 def _make_tree(middle: Matcher, left: Matcher | None, right: Matcher | None) -> _Tree:
+    """Return a tree, whose length is the sum of the others, or open if one of these is."""
     lengths = [each.length for each in (left, middle, right) if each is not None]
     return _Tree(middle, left, right, _OPEN if _OPEN in lengths else sum(lengths))
 

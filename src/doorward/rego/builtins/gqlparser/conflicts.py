@@ -139,6 +139,9 @@ class Conflicts:
     def _between(
         self, conflicts: list[Conflict], fields: _Fields, others: _Fields, *, are_exclusive: bool
     ) -> None:
+        """Append the conflicts of each field in `fields` with each one in `others` that has the
+        same name in the response.
+        """
         for name, fields_of_name in fields.items():
             for one in fields_of_name:
                 for other in others.get(name, ()):
@@ -198,6 +201,10 @@ class Conflicts:
         return conflicts
 
     def _types_conflict(self, one: Node, other: Node) -> bool:
+        """Return True if results of two types cannot stand in one place: only one is a list or may
+        be null, or both are scalars or enums with different names. Lists that are in both are taken
+        off, whether or not they may be null.
+        """
         while one["Elem"] is not None and other["Elem"] is not None:
             one, other = one["Elem"], other["Elem"]
         if (one["Elem"] is None) != (other["Elem"] is None) or one["NonNull"] != other["NonNull"]:

@@ -113,6 +113,7 @@ class Node(dict[str, Any]):
 
 
 def _zero(kind: str) -> Any:
+    """Return the empty value of a field's type: [], "", False or 0, and None for a struct."""
     if kind.endswith("[]") or kind == "selections":
         return []
     return {"string": "", "bool": False, "int": 0}.get(kind)
@@ -138,6 +139,9 @@ def to_object(node: Node) -> Object:
 
 
 def _without_empty(value: Any) -> Value:
+    """Return a value of a field as policies see it: a node as an object, a list without items that
+    are null or empty, and others as they are.
+    """
     if isinstance(value, Node):
         return to_object(value)
     if isinstance(value, list):
@@ -208,12 +212,16 @@ def _read(kind: str, location: str, value: Any) -> Any:
 
 
 def _array(location: str, value: Any) -> list[Any]:
+    """Return the value itself; BuiltinError, naming `location`, if it is not a list."""
     if not isinstance(value, list):
         raise BuiltinError(f"GraphQL AST: {location} must be array but got {kind_name(value)}")
     return value
 
 
 def _item(kind: str, location: str, value: Any) -> Any:
+    """Read one item of a list. Null is the empty text among strings; BuiltinError for null among
+    others, and for data of another type.
+    """
     if value is not None:
         return _read(kind, location, value)
     if kind == "string":

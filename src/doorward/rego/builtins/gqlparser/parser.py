@@ -128,6 +128,9 @@ class _Parser:
         return self.fail(token, f"Unexpected {_describe(token)}")
 
     def expect(self, kind: str) -> Token:
+        """Move past the next token, which must be of this kind, and return it. BuiltinError for
+        another token.
+        """
         if self.following.kind != kind:
             raise self.fail(self.following, f"Expected {kind}, found {self.following.kind}")
         return self.advance()
@@ -144,6 +147,9 @@ class _Parser:
         return comment
 
     def skip(self, kind: str) -> bool:
+        """Move past the next token and return True if it is of this kind; otherwise stay and return
+        False.
+        """
         if self.following.kind != kind:
             return False
         self.advance()
@@ -183,6 +189,9 @@ class _Parser:
     # Queries
 
     def query(self) -> Node:
+        """Read operations and fragments up to the end, and return the document; it may be empty.
+        BuiltinError for anything else.
+        """
         document = new("QueryDocument", self.position)
         while self.following.kind != END:
             if self.following.kind == "{" or (
@@ -196,6 +205,7 @@ class _Parser:
         return document
 
     def operation(self) -> Node:
+        """Read and return an operation; a set of selections alone is a query without a name."""
         if self.following.kind == "{":
             position = self.position
             node = new("OperationDefinition", position, Operation="query")
@@ -211,6 +221,7 @@ class _Parser:
         return node
 
     def operation_type(self) -> str:
+        """Read and return `query`, `mutation` or `subscription`. BuiltinError for another token."""
         token = self.advance()
         if token.value not in _OPERATIONS:
             raise self.unexpected(token)
@@ -220,6 +231,9 @@ class _Parser:
         return self.some("(", ")", self.variable_definition)[0]
 
     def variable_definition(self) -> Node:
+        """Read and return the definition of a variable: `$name: type = default @directives`. The
+        default is constant.
+        """
         node = new("VariableDefinition", self.position, Comment=self.comment)
         node["Variable"] = self.variable()
         self.expect(":")
@@ -234,6 +248,7 @@ class _Parser:
         return self.name()
 
     def selection_set(self) -> list[Node]:
+        """Read and return the selections in braces. BuiltinError if there is not at least one."""
         if self.following.kind != "{":
             raise self.fail(self.following, f"Expected {{, found {self.following.kind}")
         return self.some("{", "}", self.selection)[0]
@@ -242,6 +257,9 @@ class _Parser:
         return self.fragment() if self.following.kind == "..." else self.field()
 
     def field(self) -> Node:
+        """Read and return a field: `alias: name(arguments) @directives { selections }`. Without an
+        alias the name is both.
+        """
         node = new("Field", self.position, Comment=self.comment)
         node["Alias"] = node["Name"] = self.name()
         if self.skip(":"):
@@ -263,6 +281,9 @@ class _Parser:
         return node
 
     def fragment(self) -> Node:
+        """Read and return what `...` begins: a spread if a name other than `on` follows, otherwise
+        an inline fragment, with or without a type.
+        """
         comment = self.comment
         self.expect("...")
         position = self.position
@@ -279,6 +300,9 @@ class _Parser:
         return node
 
     def fragment_definition(self) -> Node:
+        """Read and return a fragment: `fragment name(variables) on type @directives { selections
+        }`. BuiltinError for the name `on`.
+        """
         node = new("FragmentDefinition", self.position, Comment=self.comment)
         self.keyword("fragment")
         if self.following.value == "on":
@@ -292,6 +316,9 @@ class _Parser:
         return node
 
     def value(self, *, is_constant: bool) -> Node:
+        """Read and return a value. A name that is not `true`, `false` or `null` is the value of an
+        enum. BuiltinError for a variable if `is_constant`, and for what is not a value.
+        """
         token, position = self.following, self.position
         if token.kind == "[":
             node = new("Value", position, Kind=VALUES["list"], Comment=self.comment)
@@ -324,6 +351,9 @@ class _Parser:
         return node
 
     def directives(self, *, is_constant: bool = False) -> list[Node]:
+        """Read and return the directives that are here, perhaps none. With `is_constant` their
+        arguments must not hold variables.
+        """
         nodes: list[Node] = []
         while self.skip("@"):
             node = new("Directive", self.position)
@@ -333,6 +363,7 @@ class _Parser:
         return nodes
 
     def type(self) -> Node:
+        """Read and return a type: a name or a type in brackets, with `!` behind it or not."""
         if self.skip("["):
             node = new("Type", self.position, Elem=self.type())
             self.expect("]")
@@ -345,6 +376,9 @@ class _Parser:
     # Schemas
 
     def schema(self) -> Node:
+        """Read definitions and extensions up to the end, and return the document; it may be empty.
+        BuiltinError for anything else, and for a description before an extension.
+        """
         document = new("SchemaDocument", self.position)
         while self.following.kind != END:
             heading = self.description()
@@ -425,6 +459,7 @@ class _Parser:
         return node
 
     def interfaces(self) -> list[str]:
+        """Read and return the names after `implements`; [] without the word."""
         if self.following.value != "implements":
             return []
         self.advance()
@@ -500,6 +535,9 @@ class _Parser:
             raise self.unexpected()
 
     def directive_definition(self, heading: dict[str, Any]) -> Node:
+        """Read and return the definition of a directive: `directive @name(arguments) repeatable on
+        A | B`, with a `|` before the first location or not. `heading` has its description.
+        """
         comment = self.keyword("directive")
         self.expect("@")
         node = new("DirectiveDefinition", self.position, AfterDescriptionComment=comment, **heading)
@@ -516,6 +554,7 @@ class _Parser:
         return node
 
     def location(self) -> str:
+        """Read and return the name of a location. BuiltinError for one not in `_LOCATIONS`."""
         token = self.expect(NAME)
         if token.value not in _LOCATIONS:
             raise self.unexpected(token)

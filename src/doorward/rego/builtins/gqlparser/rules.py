@@ -102,6 +102,7 @@ class _Walker:
         self.add_at(node.position, message)
 
     def add_at(self, position: Position | None, message: str) -> None:
+        """Add an error at a position. Ends the walk with _EnoughError if it is the second one."""
         self.errors.append((position, message))
         if len(self.errors) > 1:
             raise _EnoughError
@@ -109,6 +110,9 @@ class _Walker:
     # The way through a query
 
     def walk(self) -> None:
+        """Walk through all operations, then through all fragments, used or not. Each walk through
+        one of them goes once through each fragment that it spreads.
+        """
         for operation in self.query["Operations"]:
             self.walked = set()
             self.walk_operation(operation)
@@ -117,6 +121,10 @@ class _Walker:
             self.walk_fragment(fragment)
 
     def walk_operation(self, operation: Node) -> None:
+        """Walk through an operation: note the types of its variables and what their defaults must
+        be, go through the defaults, the directives and the selections, then ask the rules for it.
+        `operation` is set meanwhile.
+        """
         self.operation = operation
         variables = operation["VariableDefinitions"]
         for variable in variables:
@@ -143,6 +151,10 @@ class _Walker:
         self.check_fragment(fragment)
 
     def walk_directives(self, directives: list[Node], location: str) -> None:
+        """Walk through the directives at a location: note on each its definition, None if it is
+        unknown, and the location, go through its arguments, then ask the rules for it; at the end,
+        for all.
+        """
         for directive in directives:
             definition = self.schema.directives.get(directive["Name"])
             directive["Definition"] = definition
@@ -170,6 +182,10 @@ class _Walker:
         value["Definition"] = self.schema.types.get(type_name(type_))
 
     def walk_value(self, value: Node) -> None:
+        """Walk through a value: note on a variable its declaration in the present operation, which
+        counts as used, and on the items of a list and the fields of an object the type that each
+        must have, if it is known. The rules are asked for the inner values first.
+        """
         kind = value["Kind"]
         if kind == _VARIABLE and self.operation is not None:
             known = _variable(self.operation, value["Raw"])
@@ -191,6 +207,9 @@ class _Walker:
         self.check_value(value)
 
     def walk_selections(self, parent: Node | None, selections: list[Node]) -> None:
+        """Walk through selections in their order; `parent` is the type of which they are, None if
+        it is unknown.
+        """
         for selection in selections:
             if selection.struct == "Field":
                 self.walk_field(parent, selection)
@@ -200,6 +219,9 @@ class _Walker:
                 self.walk_spread(parent, selection)
 
     def walk_field(self, parent: Node | None, field: Node) -> None:
+        """Walk through a field of the type `parent`: note its definition, None if the type does not
+        have it, go through its arguments, directives and subfields, then ask the rules for it.
+        """
         definition: Node | None = None
         if field["Name"] == "__typename":
             definition = _TYPENAME
@@ -213,6 +235,9 @@ class _Walker:
         self.check_field(field, inner)
 
     def walk_inline(self, parent: Node | None, fragment: Node) -> None:
+        """Walk through an inline fragment in selections of the type `parent`, which is also that of
+        one without a type, then ask the rules for it.
+        """
         fragment["ObjectDefinition"] = parent
         condition = fragment["TypeCondition"]
         inner = self.schema.types.get(condition) if condition else parent
@@ -221,6 +246,10 @@ class _Walker:
         self.check_inline(fragment)
 
     def walk_spread(self, parent: Node | None, spread: Node) -> None:
+        """Walk through a spread: note its fragment, None if it is unknown, go through the
+        directives and, if this walk was not there before, through the fragment, then ask the rules
+        for it.
+        """
         definition = self.fragments.get(spread["Name"])
         spread["Definition"], spread["ObjectDefinition"] = definition, parent
         self.walk_directives(spread["Directives"], "FRAGMENT_SPREAD")
@@ -234,10 +263,16 @@ class _Walker:
     # The rules for each kind of node, in the order of their names
 
     def check_variable(self, variable: Node) -> None:
+        """Add an error for a variable whose type is unknown."""
         if variable["Definition"] is None:
             self.add(variable, f'Unknown type "{type_name(variable["Type"])}".')
 
     def check_operation(self, operation: Node) -> None:
+        """Add the errors of an operation: its type has no root in the schema, it is without a name
+        beside others, a variable is not used, fields conflict, a subscription has not just one
+        field, or its name or a variable is declared twice. BuiltinError for an unknown type of
+        operation.
+        """
         word, name = operation["Operation"] or "query", operation["Name"]
         if word not in ("query", "mutation", "subscription"):
             raise BuiltinError(f'GraphQL AST: got unknown operation type "{word}"')
@@ -306,6 +341,10 @@ class _Walker:
                 self.add(variable, f'Variable "${variable["Variable"]}" {wrong}')
 
     def check_fragment(self, fragment: Node) -> None:
+        """Add the errors of a fragment: its type is unknown, or not an object type, interface or
+        union, it spreads itself, no spread so far uses it, fields conflict, or another fragment has
+        its name. From the first call on, spreads do not count as uses.
+        """
         name, condition = fragment["Name"], fragment["TypeCondition"]
         definition = fragment["Definition"]
         if definition is not None and condition and definition["Kind"] not in COMPOSITE:
@@ -350,6 +389,9 @@ class _Walker:
         del starts[name]
 
     def check_inline(self, fragment: Node) -> None:
+        """Add the errors of an inline fragment: its type is unknown, or not an object type,
+        interface or union, fields conflict, or no object of the type around it can be of its type.
+        """
         condition, parent = fragment["TypeCondition"], fragment["ObjectDefinition"]
         known = self.schema.types.get(condition)
         if known is not None and known["Kind"] not in COMPOSITE:
@@ -362,6 +404,10 @@ class _Walker:
             self.add(fragment, f"Fragment cannot be spread here {wrong}")
 
     def check_spread(self, spread: Node) -> None:
+        """Add the errors of a spread: its fragment is unknown, or no object of the type around it
+        can be of the fragment's type. Its fragment counts as used until `check_fragment` is called
+        first.
+        """
         name, definition = spread["Name"], spread["Definition"]
         if definition is None:
             self.add(spread, f'Unknown fragment "{name}".')
@@ -390,6 +436,10 @@ class _Walker:
         return any(each["Name"] in names for each in possible.get(condition, ()))
 
     def check_field(self, field: Node, inner: Node | None) -> None:
+        """Add the errors of a field, of which `inner` is the named type, None if it is unknown: the
+        type around it does not have it, an argument is unknown, missing or given twice,
+        introspection is too deep, subfields conflict, or are there or missing against the type.
+        """
         definition, parent = field["Definition"], field["ObjectDefinition"]
         name = field["Name"]
         if parent is not None and definition is None:
@@ -483,6 +533,9 @@ class _Walker:
         return False
 
     def check_directive(self, directive: Node) -> None:
+        """Add the errors of a directive: it is unknown, is not allowed at its location (once for
+        each name and place in the text), or an argument is unknown, missing or given twice.
+        """
         definition, name = directive["Definition"], directive["Name"]
         if definition is None:
             self.add(directive, f'Unknown directive "@{name}".')
@@ -497,6 +550,9 @@ class _Walker:
         self.check_unique_arguments(directive["Arguments"])
 
     def check_known_arguments(self, node: Node, definition: Node, where: str) -> None:
+        """Rule KnownArgumentNames: add an error for each argument of a field or directive that its
+        definition does not declare. `where` is what the message says of the place.
+        """
         for argument in node["Arguments"]:
             name = argument["Name"]
             if by_name(definition["Arguments"], name) is None:
@@ -505,6 +561,9 @@ class _Walker:
                 self.add(node, f'Unknown argument "{name}" {where}.{meant}')
 
     def check_required_arguments(self, node: Node, definition: Node, what: str) -> None:
+        """Rule ProvidedRequiredArguments: add an error for each argument of a non-null type without
+        a default that is not given. `what` begins the message.
+        """
         for argument in definition["Arguments"]:
             if not argument["Type"]["NonNull"] or argument["DefaultValue"] is not None:
                 continue
@@ -513,10 +572,14 @@ class _Walker:
                 self.add(node, f"{what} {wanted} is required, but it was not provided.")
 
     def check_unique_arguments(self, arguments: list[Node]) -> None:
+        """Rule UniqueArgumentNames: add an error for each name that several arguments have."""
         for name, argument in _second_ones(arguments, "Name"):
             self.add(argument, f'There can be only one argument named "{name}".')
 
     def check_unique_directives(self, directives: list[Node]) -> None:
+        """Rule UniqueDirectivesPerLocation: add an error for each directive that an earlier one has
+        the name of, unless it is repeatable.
+        """
         seen: set[str] = set()
         for directive in directives:
             definition, name = directive["Definition"], directive["Name"]
@@ -542,6 +605,9 @@ class _Walker:
     # Values
 
     def check_value(self, value: Node) -> None:
+        """Add the errors of a value: a variable is not declared or does not fit its position, an
+        object has a field twice, or a literal does not fit its type.
+        """
         kind = value["Kind"]
         if kind == _VARIABLE:
             self.check_defined(value)
@@ -633,6 +699,9 @@ class _Walker:
         return suggest("Did you mean the enum value", value["Raw"], names)
 
     def check_enum(self, value: Node) -> None:
+        """Add an error for an enum literal where the type is not an enum, or does not have this
+        value; with what may be meant.
+        """
         definition = value["Definition"]
         if definition["Kind"] != "ENUM":
             names = similar(value["Raw"], [each["Name"] for each in definition["EnumValues"]])
@@ -643,6 +712,9 @@ class _Walker:
             self.add(value, f'Value "{value["Raw"]}" {wrong}{self.suggest_enum(value)}')
 
     def check_object(self, value: Node) -> None:
+        """Add the errors of an object literal: a field that the type needs is missing, the type has
+        the directive `@oneOf` (see `check_one_of`), or a field is unknown.
+        """
         definition, children = value["Definition"], value["Children"]
         name = definition["Name"]
         given = {child["Name"] for child in children}
@@ -662,6 +734,9 @@ class _Walker:
                 self.add(child, f'Field "{child["Name"]}" {wrong}{meant}')
 
     def check_one_of(self, value: Node) -> None:
+        """Add an error for an object with the directive `@oneOf` that has not exactly one field, or
+        whose field is null; the message then names the first field of the type.
+        """
         definition, children = value["Definition"], value["Children"]
         name = definition["Name"]
         if len(children) != 1:

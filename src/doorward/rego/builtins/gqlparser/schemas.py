@@ -79,6 +79,7 @@ def type_text(type_: Node) -> str:
 
 
 def _wrong(position: Position | None, message: str) -> BuiltinError:
+    """Return the error for what is wrong at a position, in the library's words."""
     where = f":{position[0]}:{position[1]}" if position else ""
     return BuiltinError(
         f"Error in gqlparser SchemaDocument to Schema conversion: input{where}: {message}"
@@ -99,6 +100,11 @@ class _Reader:
         self.types = self.schema.types
 
     def read(self) -> Schema:
+        """Return the schema of the document. BuiltinError for the first contradiction: in the order
+        of the steps, types before directives, each by name. Without a `schema` in the document,
+        types named after the operations are the roots. The root of queries also gets the fields for
+        introspection.
+        """
         self._define()
         self._extend()
         self._relate()
@@ -119,6 +125,9 @@ class _Reader:
         return self.schema
 
     def _define(self) -> None:
+        """Add copies of the types of GraphQL and of the document to `types`. BuiltinError for a
+        name that is defined twice.
+        """
         for definition in [*prelude()["Definitions"], *self.document["Definitions"]]:
             name = definition["Name"]
             if name in self.types:
@@ -147,6 +156,9 @@ class _Reader:
                 known[part] += extension[part]
 
     def _relate(self) -> None:
+        """Note in `schema.possible` which types stand behind a name: the known members of a union,
+        what implements an interface, and an object or input object itself.
+        """
         possible = self.schema.possible
         for definition in self.types.values():
             kind, name = definition["Kind"], definition["Name"]
@@ -160,6 +172,9 @@ class _Reader:
                     possible[name].append(definition)
 
     def _direct(self) -> None:
+        """Add the directives of GraphQL and of the document to the schema. BuiltinError for a name
+        that is defined twice, except those in `_REDEFINED`, of which the last one counts.
+        """
         for directive in [*prelude()["Directives"], *self.document["Directives"]]:
             name = directive["Name"]
             if name in self.schema.directives and name not in _REDEFINED:
@@ -167,6 +182,9 @@ class _Reader:
             self.schema.directives[name] = directive
 
     def _find_roots(self) -> None:
+        """Set the roots that the `schema` and its extensions name, and check their directives.
+        BuiltinError for a second `schema`, and for a type that is not defined.
+        """
         definitions = self.document["Schema"]
         if len(definitions) > 1:
             message = (
@@ -187,11 +205,16 @@ class _Reader:
     # Checks
 
     def _check_name(self, position: Position | None, name: str) -> None:
+        """Raise BuiltinError for a name that begins with `__`."""
         if name.startswith("__"):
             message = 'must not begin with "__", which is reserved by GraphQL introspection.'
             raise _wrong(position, f'Name "{name}" {message}')
 
     def _check_definition(self, definition: Node) -> None:
+        """Check a type: its fields, the members of a union, its interfaces, that it has the parts
+        that its kind must have, that no name in it is there twice, its own name and its directives.
+        BuiltinError for the first violation in this order.
+        """
         kind, name = definition["Kind"], definition["Name"]
         location = "INPUT_FIELD_DEFINITION" if kind == "INPUT_OBJECT" else "FIELD_DEFINITION"
         for field in definition["Fields"]:
@@ -217,11 +240,13 @@ class _Reader:
         self._check_directives(definition["Directives"], kind, is_merged=True)
 
     def _check_type(self, type_: Node) -> None:
+        """Raise BuiltinError unless the type that a type names is defined."""
         name = type_name(type_)
         if name not in self.types:
             raise _wrong(type_.position, f"Undefined type {name}.")
 
     def _check_member(self, definition: Node, name: str) -> None:
+        """Raise BuiltinError unless the member `name` of a union is a defined object type."""
         member = self.types.get(name)
         if member is None:
             raise _wrong(definition.position, f"Undefined type {quote(name)}.")
@@ -258,6 +283,9 @@ class _Reader:
             self._check_values(definition)
 
     def _check_values(self, definition: Node) -> None:
+        """Raise BuiltinError for an enum without values or with one named `true`, `false` or
+        `null`, and for an invalid directive of a value.
+        """
         name = definition["Name"]
         if not definition["EnumValues"]:
             message = f"ENUM {name}: must define one or more unique enum values."
@@ -344,6 +372,10 @@ class _Reader:
                 raise _wrong(definition.position, f"Type {definition['Name']} {message}")
 
     def _check_implementation(self, head: str, required: Node, field: Node) -> None:
+        """Check the field of a type against the one that an interface has: its type is the same or
+        narrower, it takes the same arguments, and others may be left out. BuiltinError for the
+        first violation, whose message `head` begins.
+        """
         name = field["Name"]
         if not self._is_covariant(required["Type"], field["Type"]):
             wanted = type_text(required["Type"])
@@ -365,6 +397,10 @@ class _Reader:
                 raise _wrong(argument.position, message)
 
     def _is_covariant(self, required: Node, actual: Node) -> bool:
+        """Return True if a field of the type `actual` fulfils one of the type `required`: lists are
+        in the same places, nothing that may be null stands where it must not be, and the named type
+        is the same, implements it or is a member of it.
+        """
         while True:
             if required["NonNull"] and not actual["NonNull"]:
                 return False

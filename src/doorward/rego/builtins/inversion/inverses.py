@@ -187,6 +187,9 @@ def invert_rounding(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_range(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return the end of the range `want` that the operand `i` is, as a list; [] for an empty range,
+    and for the step.
+    """
     return [want[0] if i == 0 else want[-1]] if want and i < 2 else []
 
 
@@ -1033,6 +1036,7 @@ def sign_token(header: Any, claims: Any, secret: str, size: str = "256") -> str:
 
 
 def invert_decode_token(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
+    """Return a list of one token with the header and claims of `want`, signed with some secret."""
     header, claims = [*want, None, None][:2]
     return [sign_token(header, claims if isinstance(claims, dict) else {}, "a")]
 

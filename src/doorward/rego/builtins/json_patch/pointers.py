@@ -118,5 +118,8 @@ def _is_end(tree: _Tree, step: Key) -> bool:
 
 
 def _remove_below(value: Value, tree: _Tree, step: Key) -> Value:
+    """Return the value at `step` without what the tree has below it; the value itself if that is
+    nothing.
+    """
     below = tree.get(step)
     return value if below is None else _remove(value, below)

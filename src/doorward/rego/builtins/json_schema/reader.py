@@ -278,6 +278,7 @@ def _schemas_by_name(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _require_string(part: _Part, keyword: str, value: Any) -> None:
+    """Raise BuiltinError unless the value of the keyword is a string; it has no other effect."""
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)
 

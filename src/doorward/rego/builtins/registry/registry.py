@@ -246,6 +246,7 @@ class Registry:
         return self._entries[name].load()
 
     def get(self, name: str) -> Builtin | None:
+        """Return the built-in of a name, whose module is imported now; None if there is none."""
         entry = self._entries.get(name)
         return None if entry is None else entry.load()
 

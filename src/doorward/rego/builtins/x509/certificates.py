@@ -276,6 +276,7 @@ def _pss_algorithm(reader: Reader) -> int:
 
 
 def _parse_time(reader: Reader) -> datetime:
+    """Read a time in one of the two forms of DER; ValueError if it is malformed or missing."""
     if reader.peek(der.UTC_TIME):
         return reader.time("x509: malformed UTCTime")
     if reader.peek(der.GENERALIZED_TIME):
@@ -325,12 +326,14 @@ _PRINTABLE: Final = frozenset(
 
 
 def _printable(content: bytes) -> str:
+    """Decode a PrintableString; ValueError for a character that is not in `_PRINTABLE`."""
     if not _PRINTABLE.issuperset(content):
         raise ValueError("invalid PrintableString")
     return content.decode("ascii")
 
 
 def _utf8(content: bytes) -> str:
+    """Decode a UTF8String; ValueError for bytes that are not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -338,12 +341,14 @@ def _utf8(content: bytes) -> str:
 
 
 def _ascii(content: bytes) -> str:
+    """Decode an IA5String; ValueError for bytes that are not ASCII."""
     if not content.isascii():
         raise ValueError("invalid IA5String")
     return content.decode("ascii")
 
 
 def _numeric(content: bytes) -> str:
+    """Decode a NumericString; ValueError for other characters than digits and spaces."""
     if not frozenset(b"0123456789 ").issuperset(content):
         raise ValueError("invalid NumericString")
     return content.decode("ascii")
@@ -469,6 +474,7 @@ def add_names(names: Names, value: bytes) -> None:
 
 
 def _ia5(content: bytes, fault: str) -> str:
+    """Decode ASCII; ValueError with the message `fault` for other bytes."""
     if not content.isascii():
         raise ValueError(fault)
     return content.decode("ascii")
@@ -548,6 +554,7 @@ def _not_ascii(content: bytes) -> str:
 
 
 def _is_address(text: str) -> bool:
+    """Return True for the text of an IP address without a zone."""
     try:
         ip_address(text)
     except ValueError:

@@ -143,6 +143,9 @@ def _by_key(candidates: Sequence[Certificate], child: Certificate) -> list[Certi
     wanted = child.authority_key or b""
 
     def rank(candidate: Certificate) -> int:
+        """Return 0 for a certificate with the wanted key, also if neither names one, 2 for one with
+        another key, and 1 if only one of the two is known.
+        """
         own = candidate.subject_key or b""
         if own == wanted:
             return 0

@@ -158,6 +158,9 @@ def in_range(address: bytes, constraint: bytes, *, excluded: bool) -> bool:
 
 
 def _is_in(address: bytes, constraint: bytes) -> bool:
+    """Return True if an address is in the network that `constraint` is, an address and its mask;
+    False for one of the other version of IP.
+    """
     half = len(constraint) // 2
     if len(address) != half:
         return False

@@ -99,6 +99,9 @@ def parse_public_key(element: Element) -> PublicKey:
 
 
 def _rsa(parameters: bytes, data: bytes) -> Value:
+    """Return modulus and exponent; ValueError if the key is malformed, one of them is not above 0,
+    or the parameters are not NULL.
+    """
     if parameters != b"\x05\x00":
         raise ValueError("x509: RSA key missing NULL parameters")
     reader = Reader(data).inside(der.SEQUENCE, "x509: invalid RSA public key")
@@ -112,6 +115,9 @@ def _rsa(parameters: bytes, data: bytes) -> Value:
 
 
 def _dsa(parameters: bytes, data: bytes) -> Value:
+    """Return the parameters and the public number; ValueError if the key is malformed or one of
+    them is not above 0.
+    """
     y = Reader(data).integer("x509: invalid DSA public key")
     fault = "x509: invalid DSA parameters"
     reader = Reader(parameters).inside(der.SEQUENCE, fault)
@@ -122,6 +128,9 @@ def _dsa(parameters: bytes, data: bytes) -> Value:
 
 
 def _ecdsa(parameters: bytes, data: bytes) -> Value:
+    """Return the point of the key, which must be written in full; ValueError if it is malformed or
+    not on the curve, or for another curve than those in `_CURVES`.
+    """
     curve = _CURVES.get(Reader(parameters).oid("x509: invalid ECDSA parameters"))
     if curve is None:
         raise ValueError("x509: unsupported elliptic curve")
@@ -139,6 +148,7 @@ def _ecdsa(parameters: bytes, data: bytes) -> Value:
 
 
 def _ed25519(parameters: bytes, data: bytes) -> Value:
+    """Return the key in base64; ValueError unless it has 32 bytes and no parameters."""
     if parameters:
         raise ValueError("x509: Ed25519 key encoded with illegal parameters")
     if len(data) != 32:

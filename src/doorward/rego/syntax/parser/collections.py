@@ -116,6 +116,9 @@ class Collections:
         return None
 
     def _parse_set(self, start: int, items: list[Term]) -> Term | None:
+        """Parse what follows the first `items` of a set that begins at offset `start`; return the
+        set, with the cursor at the `}`. None after recording an error.
+        """
         terms = self.terms.parse_list("}", items)
         return None if terms is None else Set(tuple(terms), self.cursor.through(start))
 

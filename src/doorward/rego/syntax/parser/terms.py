@@ -293,6 +293,7 @@ class Terms:
         known[start] = (term, self.cursor.save(), tuple(self.cursor.errors))
 
     def _next_is_name(self) -> bool:
+        """Return True if the token after the present one is a name that is not a keyword."""
         following = self.cursor.peek()
         return following.kind == IDENT and following.text not in self.cursor.keywords
 
