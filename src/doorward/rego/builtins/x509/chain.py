@@ -156,7 +156,8 @@ def _by_key(candidates: Sequence[Certificate], child: Certificate) -> list[Certi
 
 def _is_in(candidate: Certificate, chain: Sequence[Certificate]) -> bool:
     """Return True if a certificate of the chain has the candidate's subject, key and alternative
-    names: two that sign each other make no endless chain.
+    names: two that sign each other make no endless chain. As in Go, a first one with this subject
+    and key of which only one of the two has names makes it False.
     """
     names = candidate.alternative_names()
     for certificate in chain:

@@ -125,8 +125,9 @@ def in_domain(name: str, constraint: str, *, excluded: bool) -> bool:
 
 
 def in_mailbox(name: Mailbox, constraint: str, *, excluded: bool) -> bool:
-    """Return True if an e-mail address equals the constraint, or its domain is that of the
-    constraint or below it.
+    """Return True if an e-mail address equals the constraint, but for the case of the domain, or if
+    the constraint is only a domain, its domain is that or below it. False for a constraint with `@`
+    that is malformed.
     """
     if "@" not in constraint:
         return in_domain(name.domain, constraint, excluded=excluded)

@@ -168,7 +168,8 @@ def _least(count: int, limit: int | None) -> int:
 
 def _map_policies(graph: _Graph, certificate: Certificate, *, is_allowed: bool) -> bool:
     """Apply the policy mappings of a certificate; where they are not allowed, the policies that
-    they map are taken out. Return False if any policy is mapped.
+    they map are taken out. Return False if `ANY_POLICY` is on a side of an allowed one, so that the
+    chain is refused.
     """
     mappings: dict[Oid, list[Oid]] = {}
     for issuer, subject in certificate.policy_mappings:
