@@ -218,7 +218,9 @@ def _read_strictly(
     malformed.
     """
     if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
-        return strict.parse_json(body or raw_body), False
+        value = strict.parse_json(body or raw_body)
+        strict.check_members(value)
+        return value, False
     if not body and not raw_body:
         return None, False
     value, truncated = parse_body(headers, body, raw_body, path, services, strict.parse_json)

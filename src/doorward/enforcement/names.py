@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from doorward.base.digits import parse_digits
 from doorward.enforcement.errors import AmbiguousRequestError, shown
 
-__all__ = ["MAX_FIELDS", "check_names", "check_pairs"]
+__all__ = ["MAX_FIELDS", "check_names", "check_pairs", "variable_of"]
 
 MAX_FIELDS: Final = 1_000
 """The largest number of fields in a query or form: PHP and Node drop further ones."""
@@ -49,6 +49,11 @@ Path = tuple[str, ...]
 def _refuse(reason: str) -> NoReturn:
     """Raise AmbiguousRequestError with a reason; the request is answered with 400."""
     raise AmbiguousRequestError(reason)
+
+
+def variable_of(name: str) -> str:
+    """Return the variable of PHP that a name is or is a part of: `.a[b]` -> `_a`."""
+    return _TO_VARIABLE.sub("_", name.partition("[")[0])
 
 
 def check_pairs(text: str, what: str) -> None:

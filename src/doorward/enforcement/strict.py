@@ -21,12 +21,19 @@ from doorward.enforcement import bodies
 from doorward.enforcement.bodies import Kind, kind_of
 from doorward.enforcement.errors import AmbiguousRequestError, shown
 from doorward.enforcement.multipart import MAX_VALUE, parse_media_type
-from doorward.enforcement.names import MAX_FIELDS, check_names, check_pairs
+from doorward.enforcement.names import MAX_FIELDS, check_names, check_pairs, variable_of
 from doorward.enforcement.strict_multipart import CHARSETS, check_multipart
 from doorward.rego import Number, Value
 from doorward.rego.shared import parse_number
 
-__all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_json"]
+__all__ = [
+    "check_body",
+    "check_members",
+    "check_parsed",
+    "check_query",
+    "check_request",
+    "parse_json",
+]
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -132,7 +139,7 @@ def check_query(query: Mapping[str, list[str]], text: str) -> None:
     `text` is the raw query.
     """
     check_pairs(text, "query parameter")
-    if _METHOD_FIELD in _check_fields(query, "query parameter"):
+    if not _METHOD_FIELDS.isdisjoint(map(variable_of, _check_fields(query, "query parameter"))):
         _refuse("method override in the query")
 
 
@@ -353,11 +360,24 @@ def check_parsed(
     if truncated:
         _refuse("body is cut")
     kind = kind_of(headers.get("content-type", ""))
+    if kind == "json":
+        check_members(value)
     if kind == "form":
         check_pairs(text if isinstance(text, str) else text.decode("latin-1"), "form field")
     fields = value if isinstance(value, dict) and kind in ("form", "multipart") else {}
-    if _METHOD_FIELD in _check_fields(cast(Mapping[str, Any], fields), "form field"):
+    folded = _check_fields(cast(Mapping[str, Any], fields), "form field")
+    if not _METHOD_FIELDS.isdisjoint(map(variable_of, folded)):
         _refuse("method override in the body")
+
+
+def check_members(value: Value) -> None:
+    """Raise AmbiguousRequestError for the value of a JSON body that overrides the method: Laravel
+    and Slim read the members of its object as they read the fields of a form.
+    """
+    if isinstance(value, dict):
+        for name in value:
+            if str(name).lower() in _METHOD_FIELDS:
+                _refuse("method override in the body")
 
 
 MAX_NAME: Final = 256
@@ -375,8 +395,18 @@ def _fold(name: str, kind: str) -> str:
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
 
 
-_METHOD_FIELD: Final = "_method"
-"""A field that frameworks of Ruby, PHP and Python take for the method, in any case."""
+_METHOD_FIELDS: Final = frozenset(
+    {
+        "_method",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-tunneled-method",
+    }
+)
+"""Fields that frameworks take for the method, in any case: `_method` of Ruby, PHP and Java,
+`x-tunneled-method` of Perl, and ASP.NET MVC and ServiceStack also read a field by the name of the
+header."""
 
 
 def _check_fields(fields: Mapping[str, Any], kind: str) -> list[str]:
