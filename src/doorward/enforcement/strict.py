@@ -89,6 +89,7 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
         _refuse("method is not in capitals")
     if not _PLAIN_TARGET.match(target):
         _check_target(method, target)
+    _check_host(http.get("host", ""))
     _check_headers(method, target, headers)
     if "headerMap" in http:
         _check_headers(method, target, _read_header_map(http["headerMap"].get("headers", [])))
@@ -107,11 +108,24 @@ def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None
     if headers.get(":path", target) != target or headers.get(":method", method) != method:
         _refuse("headers and request line differ")
     host = headers.get("host")
-    if host is not None and headers.get(":authority", host) != host:
+    authority = headers.get(":authority")
+    if host is not None and authority is not None and authority != host:
         _refuse("host and :authority differ")
+    _check_host(host or authority or "")
     upgrade = headers.get("upgrade")
     if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
         _refuse("upgrade whose body or further requests nobody checks")
+
+
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
+
+
+def _check_host(host: str) -> None:
+    """Raise AmbiguousRequestError for a host that is not a name or an address, with or without a
+    port: who puts it in front of the path to parse a URL finds another host or path in it.
+    """
+    if not _HOST.match(host):
+        _refuse(f"host {shown(host)} is not a name or an address")
 
 
 def _check_target(method: str, target: str) -> None:
@@ -248,7 +262,8 @@ def check_body(
         _refuse("body is cut")
     length = headers.get("content-length")
     if not body and not raw_body:
-        if length is not None and length != "0":
+        # A chunked body is announced by the other header; one of no bytes has no use.
+        if (length is not None and length != "0") or "transfer-encoding" in headers:
             _refuse("body was not passed on by the proxy")
         return False
     if body and raw_body:
@@ -292,7 +307,9 @@ def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
     kind = kind_of(content_type)
     # Not everybody knows `boundary*=` (RFC 2231): Rack reads such a body as an urlencoded form.
     extended = "*" in content_type.partition(";")[2]
-    if kind != _kind_by_type(media_type) or extended:
+    lower = content_type.lower()
+    is_form_elsewhere = any([word in lower and kind != its for word, its in _WORDS_OF_FORMS])
+    if kind != _kind_by_type(media_type) or extended or is_form_elsewhere:
         _refuse(f"content type {shown(content_type)} can be read in two ways")
     charset = parameters.get("charset", "").lower()
     if kind and charset not in CHARSETS:
@@ -305,9 +322,6 @@ def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
         _refuse("JSON under another content type")
     elif kind == "form" and not _FORM.fullmatch(raw_body or body.encode()):
         _refuse("character in the form that must be encoded")
-
-
-_GRPC: Final = "application/grpc"
 
 
 def _kind_by_type(media_type: str) -> Kind | None:
@@ -326,8 +340,15 @@ def _kind_by_type(media_type: str) -> Kind | None:
         return "form"
     if media_type == "multipart/form-data":
         return "multipart"
-    # Rack and formidable read every multipart body as a form, whatever its second half is.
-    return None if "json" in media_type or media_type.startswith("multipart/") else ""
+    return None if "json" in media_type else ""
+
+
+# Rack reads every multipart body as a form, whatever the second half of its type is, and formidable
+# what has one of these words anywhere in it.
+_WORDS_OF_FORMS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("urlencoded", "form"),
+    ("multipart", "multipart"),
+)
 
 
 def _is_json(raw: bytes) -> bool:
@@ -502,6 +523,8 @@ _DECODER: Final = json.JSONDecoder(
 )
 # typeshed says that a scanner is made of a scanner; it is made of a decoder.
 _scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
+_BLANKS: Final = frozenset(" \t\n\r")
+"""Characters that a JSON text may begin with, which the scanner does not skip."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
@@ -522,8 +545,8 @@ def parse_json(text: str | bytes) -> Value:
     if "\\u" in text:
         _check_escapes(text)
     try:
-        value, end = _scan(text, 0)
-        return value if end == len(text) else _DECODER.decode(text)  # type: ignore[no-any-return]
+        value, end = _scan(text, 0) if text[:1] not in _BLANKS else (None, 0)
+        return value if end == len(text) else _DECODER.decode(text)
     except (StopIteration, ValueError):
         bodies.parse_json(text)  # raises with OPA's words, unless OPA lets it pass
         _refuse("more than one JSON value")

@@ -119,6 +119,14 @@ REFUSED: list[tuple[bytes, str]] = [
         request("/", headers={"x-original-url": "/a"}),
         "header that overrides the method or the path",
     ),
+    *[
+        (request("/", headers={name: host}), f"host {shown(host)} is not a name or an address")
+        for host in (
+            *("a.com/admin?", "a.com/admin#", "a@b", "a.com?x", "a\\b", "a b", "a,b", "a%2fb", "é"),
+            *("a:80:90", "a:b", "a:", "[::1", "::1", "a\n"),
+        )
+        for name in ("host", ":authority")
+    ],
     (request("/", headers={":path": "/a"}), "headers and request line differ"),
     (request("/", headers={":method": "PUT"}), "headers and request line differ"),
     (request("/", headers={"host": "a", ":authority": "b"}), "host and :authority differ"),
@@ -308,6 +316,18 @@ REFUSED: list[tuple[bytes, str]] = [
         f'name of a form field {BRACKETS}: "a[b]x"',
     ),
     (post("user=x]=y", FORM), 'form field whose name can end in two places: "user"'),
+    *[
+        (post(body, kind), f"content type {shown(kind)} can be read in two ways")
+        for body, kind in (
+            ("role=admin", "application/urlencoded"),
+            ("role=admin", "text/plain; x=URLencoded"),
+            ('{"x":"&role=admin&"}', f"{JSON}; x=urlencoded"),
+            (PART + "--BB--", "text/plain; x=multipart; boundary=BB"),
+            (PART + "--BB--", f"{PARTS}; x=urlencoded"),
+            (PART + "--BB--", "application/multipart; boundary=BB"),
+        )
+    ],
+    (post("", transfer_encoding="chunked"), "body was not passed on by the proxy"),
     (get("/?a[]=1&a[0]=2"), 'query parameter with and without a number: "a[0]"'),
     (get("/?a[b]=1&a=2"), 'query parameter that is both a value and a collection: "a"'),
     (get("/?a=2&a[b]=1"), 'query parameter that is both a value and a collection: "a[b]"'),
@@ -363,6 +383,7 @@ PASSED: list[bytes] = [
     get(authorization='Digest username="a, b", realm="x", nc=1'),
     get(authorization="AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x, Signature=c"),
     get(upgrade="websocket"),
+    *[get(host=host) for host in ("", "a", "A_b.example.com.", "a-1:8080", "10.0.0.1", "[::1]:80")],
     request("/", headers={"host": "a", ":authority": "a", ":path": "/", ":method": "GET"}),
     with_header_map("authorization", "cookie", "cookie"),
     post("", content_length="0"),
@@ -374,6 +395,8 @@ PASSED: list[bytes] = [
     post('[{"a":1},{"a":2}]', "application/json-patch+json"),
     post('{"a":"\\ud83d\\ude00 \\u00e9"}'),
     post("null"),
+    post(' {"a":1}\r\n'),
+    post('\n\t{"a":1}', f"{JSON}; charset=utf-8"),
     post('[{"_method":"DELETE"}]'),
     post('{"request":{"_method":"DELETE"}}'),
     post("[0e99999999999999999999,-0.0E-99999999999999999999,0e1]"),
