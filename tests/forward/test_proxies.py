@@ -110,6 +110,15 @@ def test_a_request_without_a_host_is_refused(setup: Setup) -> None:
     assert len(setup.application.arrivals) == before
 
 
+def test_a_chunked_body_of_a_read_is_not_passed_on_unseen(setup: Setup) -> None:
+    before = len(setup.application.arrivals)
+    headers = (("authorization", f"Bearer {TOKENS['guest']}"), ("transfer-encoding", "chunked"))
+    request = write_request("GET", "/people", headers) + b"5\r\nhello\r\n0\r\n\r\n"
+    answer = send(setup.port, request, within=PATIENCE)
+    assert 400 <= answer.status < 500
+    assert len(setup.application.arrivals) == before
+
+
 FORGED = {
     "x-forwarded-method": "GET",
     "x-forwarded-uri": "/people",
@@ -126,6 +135,10 @@ FORGED = {
     "remote-user": "root",
     "x-forwarded-user": "root",
     "x-auth-request-user": "root",
+    "forwarded": "host=elsewhere",
+    "x-forwarded-port": "6666",
+    "x-forwarded-prefix": "/people",
+    "x-real-ip": "6.6.6.6",
 }
 
 

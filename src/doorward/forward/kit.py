@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from doorward.base.records import record
-from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, ORIGINS, OVERRIDES
+from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, ORIGINS, OVERRIDES, ROOTS
 from doorward.forward.request import CODING, LENGTH, SECRET
 
 __all__ = ["OAUTH2_PROXY", "PROXY_FILES", "Site", "to_files"]
@@ -26,6 +26,8 @@ _HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
 METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri")
 FORGED: Final = tuple(dict.fromkeys((*OVERRIDES, *IDENTITIES, *METHODS, LENGTH, CODING, SECRET)))
 """Headers that no client may send to the decision point or the application."""
+_SET_BY_ALL: Final = frozenset({"x-forwarded-for", "x-forwarded-host"})
+"""The headers of `ORIGINS` that every proxy here replaces itself."""
 
 
 @record(kw_only=True)
@@ -58,7 +60,8 @@ class Site:
     @property
     def stripped(self) -> tuple[str, ...]:
         """The headers, in lower case, that are removed from what clients send."""
-        return tuple(dict.fromkeys((*FORGED, *self.response_headers)))
+        origins = [name for name in ORIGINS if name not in _SET_BY_ALL]
+        return tuple(dict.fromkeys((*FORGED, *origins, *ROOTS, *self.response_headers)))
 
 
 def to_files(proxy: str, site: Site) -> dict[str, str]:
@@ -152,6 +155,9 @@ def _caddy(site: Site) -> dict[str, str]:
         "\troute {",
         *[f"\t{line}" for line in removed],
         *[f"\t\trequest_header -{name}" for name in proxy_headers],
+        "\t\t# The question has no body: this tells of one that is chunked.",
+        "\t\t@chunked header Transfer-Encoding *",
+        f"\t\trequest_header @chunked {CODING} chunked",
         "\t\t# Headers with _ are dropped: many applications read _ as -.",
         "\t\trequest_header -*_*",
         "\t\t# Caddy removes the headers that Connection names: clients could remove the policy's.",
@@ -165,6 +171,7 @@ def _caddy(site: Site) -> dict[str, str]:
         *[f"\t{line}" for line in secret],
         *[f"\t{line}" for line in copied],
         "\t\t}",
+        f"\t\trequest_header -{CODING}",
         f"\t\treverse_proxy {site.upstream}",
         "\t}",
         "}",
@@ -176,7 +183,9 @@ def _traefik(site: Site) -> dict[str, str]:
     """Return the two configurations of a Traefik that asks the decision point about each
     request.
     """
-    removed = {name: "" for name in site.stripped}
+    # It replaces these two itself, too.
+    replaced = {"x-forwarded-port", "x-real-ip"}
+    removed = {name: "" for name in site.stripped if name not in replaced}
     auth: dict[str, Any] = {
         "address": f"http://{site.pdp}/auth/traefik",
         # The five headers are deleted, in any spelling, and set again.
@@ -252,6 +261,10 @@ core.register_action("doorward", { "http-req" }, function(txn)
     headers["x-forwarded-for"] = { txn.sf:src() }
     headers["@LENGTH@"] = first("content-length") and { first("content-length") } or nil
     headers["@CODING@"] = first("transfer-encoding") and { first("transfer-encoding") } or nil
+    -- HTTP/2 needs neither header for a body.
+    if not headers["@LENGTH@"] and not headers["@CODING@"] and txn.sf:req_body() ~= "" then
+        headers["@CODING@"] = { "chunked" }
+    end
     @SECRET@
     local question = { url = "http://@PDP@/auth/haproxy", headers = headers, timeout = 500 }
     local answer
@@ -293,7 +306,8 @@ def _haproxy(site: Site) -> dict[str, str]:
     }.items():
         lua = lua.replace(name, text)
     removed = [f"  http-request del-header {name}" for name in site.stripped]
-    removed += [f"  http-request del-header {name}" for name in (*ORIGINS, "x-forwarded-proto")]
+    replaced = (*sorted(_SET_BY_ALL), "x-forwarded-proto")
+    removed += [f"  http-request del-header {name}" for name in replaced]
     lines = [
         "# Made by `doorward kit forward`: HAProxy (2.6 or newer) asks about each request.",
         "global",
