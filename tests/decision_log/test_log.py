@@ -21,7 +21,7 @@ from doorward.pdp.builtin_answers import noting
 from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
-from doorward.rego import REGISTRY, UNDEFINED, from_json
+from doorward.rego import REGISTRY, UNDEFINED, from_json, to_json
 from doorward.rego.values import make_set
 from doorward.telemetry.log import line_for
 
@@ -688,3 +688,47 @@ def test_a_sink_that_fails_keeps_events_from_no_other(console_fails: bool) -> No
     assert len(working.texts) == 1
     assert len(lines.events) == (0 if console_fails else 1)
     assert log.lost == {"write": 1}
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        'mask := ["/result/users/0/ssn", "/result/deep/0/0/ssn", "/result/byNumber/7"]',
+        """mask contains sprintf("/result/users/%d/ssn", [n]) if some n, _ in input.result.users
+mask contains sprintf("/result/deep/%d/0/ssn", [n]) if some n, _ in input.result.deep
+mask contains sprintf("/result/byNumber/%s", [key]) if some key, _ in input.result.byNumber""",
+        """mask contains {"op": "upsert", "path": path, "value": ""} if {
+    some path in ["/result/users/0/ssn", "/result/deep/0/0/ssn", "/result/byNumber/7"]
+}""",
+    ],
+)
+def test_masks_apply_in_sets_and_below_keys_that_are_no_texts(mask: str) -> None:
+    policy = """package a
+
+allow := {"users": {user}, "deep": {{user}}, "byNumber": {7: "secret"}, "kept": {1, 2}}
+
+user := {"name": "ann", "ssn": "secret"}
+"""
+    modules = {"a.rego": policy, "m.rego": f"package system.log\n\n{mask}\n"}
+    lines = Lines()
+    log = log_to(lines)
+    pdp = PDP(build(Loaded(modules)), log)
+    decision = pdp.decide("a/allow", {})
+    pdp.record(decision, {})
+    pdp.close()
+    (event,) = lines.events
+    assert b"secret" not in lines.content
+    assert event["result"]["users"][0]["name"] == "ann"
+    assert event["result"]["kept"] == [1, 2]
+    # The decision itself is not changed.
+    assert isinstance(decision.result, dict)
+    assert json.loads(to_json(decision.result))["users"] == [{"name": "ann", "ssn": "secret"}]
+
+
+def test_a_deep_input_is_logged_where_a_policy_masks() -> None:
+    policy = {"m.rego": 'package system.log\n\nmask := ["/input/secret"]\n'}
+    deep: Any = 1
+    for _ in range(400):
+        deep = [deep]
+    ((event,), _) = logged({"secret": 1, "deep": deep}, snapshot_of(**policy))
+    assert event["input"] == {"deep": deep}

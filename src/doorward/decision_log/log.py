@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from doorward.config.configuration import DecisionLogs
 from doorward.decision_log.claims import claims_of
 from doorward.decision_log.redaction.hiding import DOCUMENTS, hide_credentials
-from doorward.decision_log.redaction.masking import Mask, MaskError, apply, read_masks
+from doorward.decision_log.redaction.masking import Mask, MaskError, apply, as_json, read_masks
 from doorward.decision_log.redaction.secret_texts import SecretTexts
 from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.decision import Answered, error_document
@@ -464,13 +464,7 @@ class DecisionLog:
             return line(event)
         except (BuiltinError, EvaluationAborted):
             # The event is still logged, as a decision without an entry would be worse.
-            documents = [name for name in DOCUMENTS if name in event]
-            remaining = {name: value for name, value in event.items() if name not in documents}
-            remaining["erased"] = [
-                *remaining.get("erased", ()),
-                *[f"/{name}" for name in documents],
-            ]
-            return line(remaining)
+            return line(_without_documents(event))
 
     def _event(self, answered: Answered) -> dict[str, Any] | None:
         """Return the masked event; None if the policy drops it. Raise _LogError if a policy that
@@ -493,9 +487,13 @@ class DecisionLog:
         event = self._secrets.hide(event, answered.snapshot)
         masks: list[Mask] = []
         if self._has_policies(answered.snapshot):
+            # What these policies read, and what paths of masks name, is the event as JSON: a set
+            # that they took for an array would be logged without its mask.
+            event = _as_json(event)
             if self._is_dropped(answered.snapshot, event):
                 return None
             masks = self._masks(answered.snapshot, event)
+        input = event.get("input", answered.input)
         if self._options.mask_credentials:
             event = hide_credentials(event)
         if masks:
@@ -508,7 +506,7 @@ class DecisionLog:
             add_rules(event, answered.decision.marks)
         if self._note is not None:
             # A token that is hidden by its name says who called; one that a policy masks does not.
-            known = apply({"input": answered.input}, masks).get("input")
+            known = apply({"input": input}, masks).get("input")
             note = self._note(answered, known, event.get("result"))
             if note:
                 event.setdefault("custom", {})["console"] = note
@@ -569,6 +567,26 @@ def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
     if decision.erased:
         event["erased"] = list(decision.erased)
     return event
+
+
+def _as_json(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event with its documents as JSON has them; the same object if they are so already.
+    Those that cannot be converted are removed and listed under `erased`.
+    """
+    documents = {name: event[name] for name in DOCUMENTS if name in event}
+    try:
+        converted = as_json(documents)
+    except (BuiltinError, EvaluationAborted, RecursionError):  # members of a set that are too deep
+        return _without_documents(event)
+    return event if converted is documents else event | converted
+
+
+def _without_documents(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event without its documents, which are listed under `erased`."""
+    documents = [name for name in DOCUMENTS if name in event]
+    remaining = {name: value for name, value in event.items() if name not in documents}
+    remaining["erased"] = [*remaining.get("erased", ()), *[f"/{name}" for name in documents]]
+    return remaining
 
 
 def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from doorward.base.records import record
 from doorward.rego import Value, to_rego
-from doorward.rego.shared import Key, kind_name, sorted_values
+from doorward.rego.shared import Key, json_key, kind_name, sorted_keys, sorted_values
 
-__all__ = ["Mask", "MaskError", "apply", "read_masks"]
+__all__ = ["Mask", "MaskError", "apply", "as_json", "read_masks"]
 
+_CONTAINERS: Final = (dict, list, frozenset)
 _ROOTS: Final = ("input", "result", "nd_builtin_cache")
 
 
@@ -77,6 +78,36 @@ def _parts(path: str) -> tuple[str, ...]:
     if parts[0] not in _ROOTS:
         raise MaskError(f"mask prefix not allowed: {parts[0]}")
     return parts
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it, in which masks name its parts: sets become sorted arrays, and
+    the keys of objects texts. Only containers on the way to these are copied; the same object if
+    there are none.
+    """
+    # Without recursion: a client decides how deep its input is.
+    nodes: list[tuple[Any, int, Any]] = [([value], 0, 0)]
+    own = {0}
+    for number, (each, parent, key) in enumerate(nodes):  # it grows on the way
+        inner = each
+        if type(each) is frozenset:
+            inner = sorted_values(each)
+        elif type(each) is dict and not all([type(name) is str for name in each]):
+            inner = {json_key(name): each[name] for name in sorted_keys(each)}
+        if inner is not each:
+            own.add(number)
+            nodes[number] = inner, parent, key
+        items = inner.items() if type(inner) is dict else enumerate(inner)
+        nodes += [(item, number, name) for name, item in items if type(item) in _CONTAINERS]
+    for number in range(len(nodes) - 1, 0, -1):  # what lies inside before the outside
+        each, parent, key = nodes[number]
+        if number in own:
+            if parent not in own:
+                own.add(parent)
+                outer, grandparent, name = nodes[parent]
+                nodes[parent] = outer.copy(), grandparent, name
+            nodes[parent][0][key] = each
+    return nodes[0][0][0]
 
 
 def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
