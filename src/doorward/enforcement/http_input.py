@@ -201,7 +201,10 @@ def read_http(
         return
     body = http.get("body", "")
     read = _read_strictly if is_strict else parse_body
-    out["parsed_body"], out["truncated_body"] = read(headers, body, raw_body, path, services)
+    value, out["truncated_body"] = read(headers, body, raw_body, path, services)
+    if query and is_strict:
+        strict.check_sources(query, headers, value)
+    out["parsed_body"] = value
 
 
 def _read_strictly(

@@ -32,6 +32,7 @@ __all__ = [
     "check_parsed",
     "check_query",
     "check_request",
+    "check_sources",
     "parse_json",
 ]
 
@@ -389,6 +390,30 @@ def check_parsed(
     folded = _check_fields(cast(Mapping[str, Any], fields), "form field")
     if not _METHOD_FIELDS.isdisjoint(map(variable_of, folded)):
         _refuse("method override in the body")
+
+
+def check_sources(query: Mapping[str, list[str]], headers: Mapping[str, str], form: Value) -> None:
+    """Raise AmbiguousRequestError for a form that gives a variable of the query another value.
+
+    Many readers have one list for both, in which the query counts to some and the form to others.
+    """
+    is_form = kind_of(headers.get("content-type", "")) in ("form", "multipart")
+    if not is_form or not isinstance(form, dict):
+        return
+    of_query = _by_variable(query, "query parameter")
+    of_form = _by_variable(cast(Mapping[str, Any], form), "form field")
+    for variable, values in of_form.items():
+        if of_query.get(variable, values) != values:
+            _refuse(f"form field that has another value in the query: {shown(variable)}")
+
+
+def _by_variable(fields: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    """Return the values by name, in one case, of each variable of a query or form."""
+    variables: dict[str, dict[str, Any]] = {}
+    for name, values in fields.items():
+        folded = _fold(name, kind)
+        variables.setdefault(variable_of(folded), {})[folded] = values
+    return variables
 
 
 def check_members(value: Value) -> None:

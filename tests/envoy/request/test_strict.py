@@ -52,6 +52,11 @@ def get(path: str = "/", method: str = "GET", **headers: str) -> bytes:
     return request(path, method, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
+def to(target: str, body: str, kind: str = FORM) -> bytes:
+    headers = {"content-length": str(len(body)), "content-type": kind}
+    return request(target, "POST", headers, body)
+
+
 def with_header_map(*names: str, value: bytes = b"x") -> bytes:
     check = auth.CheckRequest()
     http = check.attributes.request.http
@@ -328,6 +333,17 @@ REFUSED: list[tuple[bytes, str]] = [
         )
     ],
     (post("", transfer_encoding="chunked"), "body was not passed on by the proxy"),
+    *[
+        (to(target, body, kind), 'form field that has another value in the query: "a"')
+        for target, body, kind in (
+            ("/?a=1", "a=2", FORM),
+            ("/?a=1", "a=1&a=2", FORM),
+            ("/?A=1", "a=2", FORM),
+            ("/?a[b]=1", "a[c]=1", FORM),
+            ("/?a[b]=1", "a=1", FORM),
+            ("/?a=2", PART + "--BB--", PARTS),
+        )
+    ],
     (get("/?a[]=1&a[0]=2"), 'query parameter with and without a number: "a[0]"'),
     (get("/?a[b]=1&a=2"), 'query parameter that is both a value and a collection: "a"'),
     (get("/?a=2&a[b]=1"), 'query parameter that is both a value and a collection: "a[b]"'),
@@ -404,6 +420,9 @@ PASSED: list[bytes] = [
     post(b"\0\0\0\0\0", "application/grpc"),
     post("a b=x y&c[d]=1&e.f=2&=3&g", FORM),
     post("a=1&a=2&b=c%20d", FORM),
+    to("/?a=1&next=/x", "b=2&next=%2Fx"),
+    to("/?a=1", PART + "--BB--", PARTS),
+    to("/?a=1", '{"a":2}', JSON),
     post("a=1&b=~", f"{FORM}; charset=us-ascii"),
     post('{"a":"\\u00e9"}', f"{JSON}; charset=us-ascii"),
     get("/?ids[]=1&ids[]=2&user[name]=x&user[roles][]=a"),
