@@ -247,7 +247,9 @@ _ENCODED: Final = re.compile(rb"[^\x00-\x7f]|%[89a-f]", re.IGNORECASE)
 """A byte beyond ASCII, plain or percent-encoded as in forms."""
 _FORM: Final = re.compile(rb"[\x20-\x7e]*+")
 _PLAIN_JSON: Final = "application/json"
-_FIRST_VALUE: Final = json.JSONDecoder()
+# It refuses nothing that some reader takes: Python's `int` has a limit of digits, and others read a
+# line end in a text.
+_FIRST_VALUE: Final = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
 def check_body(

@@ -288,6 +288,8 @@ REFUSED: list[tuple[bytes, str]] = [
     (post("!!" + '{"a":1}'.encode("utf-16-le").decode(), "a/b"), "JSON under another content type"),
     (post('{"a":1}'.encode("utf-32"), "text/plain"), "JSON under another content type"),
     (post(b'{"a":1}', "application/grpc"), "JSON under another content type"),
+    (post(f'{{"a":{"1" * 4301}}}', "text/plain"), "JSON under another content type"),
+    (post('{"a":"\n"}', "text/plain"), "JSON under another content type"),
     (post("a%00=1", FORM), "NUL in the name of a form field"),
     (post("_method=DELETE", FORM), "method override in the body"),
     (post("_METHOD=DELETE", FORM), "method override in the body"),
