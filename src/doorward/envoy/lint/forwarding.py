@@ -20,6 +20,11 @@ from doorward.envoy.lint.finding import Finding
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
 
 FORGED: Final = (*OVERRIDES, *IDENTITIES)
+_REPORTS: Final = {
+    "x-original-content-length": "$http_content_length",
+    "x-original-transfer-encoding": "$http_transfer_encoding",
+}
+"""The headers that tell of a body that the question does not have, and nginx's values."""
 _USERS: Final = frozenset({*IDENTITIES, *OAUTH2_PROXY})
 _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[{};]|[^\s{};]++""")
 
@@ -133,6 +138,7 @@ def _check_nginx_headers(
         for name, value in (
             ("x-original-method", "$request_method"),
             ("x-original-uri", "$request_uri"),
+            *_REPORTS.items(),
         ):
             if headers.get(name) != value:
                 message = f"{name} is not set to {value}"
@@ -206,9 +212,16 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
 
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
     """Yield findings for a Caddyfile: headers of clients that are not removed before a
-    `forward_auth`, and identity headers that are filled from a client's header.
+    `forward_auth`, identity headers that are filled from a client's header, and bodies that are not
+    reported.
     """
     taken: set[str] = set()
+    set_here = {
+        name.lower()
+        for _, words in _lines(text)
+        if words[0] in ("request_header", "header_up")
+        for name in words[1:-1]
+    }
     for number, words in _lines(text):
         # A matcher leaves headers of other requests; of Connection those of an upgrade.
         is_complete = len(words) == 2 or words[-1].lower() == "-connection"
@@ -219,6 +232,9 @@ def check_caddy(file: str, text: str) -> Iterator[Finding]:
             yield _client_identity(file, number, words[-2].lower())
         if words[0] == "forward_auth":
             yield from _forged_headers(file, number, taken)
+            for name in sorted(_REPORTS.keys() - set_here):
+                message = f"{name} is not set: the check does not know of bodies"
+                yield Finding(file, number, "forward-question", message)
             if "*_*" not in taken:
                 message = "headers with underscores are passed on: refuse or remove them"
                 yield Finding(file, number, "forward-underscores", message)
