@@ -93,6 +93,28 @@ def test_an_archive_that_breaks_off_is_refused(kept: int, tmp_path: Path) -> Non
     assert "archive read failed" in refused(str(path))
 
 
+def test_an_archive_with_a_broken_header_in_its_middle_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    write_archive(path, {"x.json": "1", "y.json": "2"})
+    whole = gzip.decompress(path.read_bytes())
+
+    def refusal(content: bytes) -> str:
+        path.write_bytes(gzip.compress(content))
+        return refused(str(path))
+
+    block = tarfile.BLOCKSIZE
+    second = 2 * block  # behind the header and the content of the first file
+    invalid = "archive read failed: archive/tar: invalid tar header"
+    # Each of these was an archive with the first file alone.
+    assert refusal(whole[: second + 148] + b"9" + whole[second + 149 :]) == invalid
+    assert refusal(whole[: second + 200]) == invalid
+    assert refusal(whole[:second] + bytes(block) + whole[second:]) == invalid
+    # As in Go, an archive may end without blocks of zeros, and anything may follow two of them.
+    for end in (b"", bytes(2 * block) + b"x" * block):
+        path.write_bytes(gzip.compress(whole[: 2 * second] + end))
+        assert dict(read_archive(str(path), LIMITS)) == {"x.json": b"1", "y.json": b"2"}
+
+
 def test_an_archive_whose_checksum_is_wrong_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     write_archive(path, {"x.json": "1"})

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 from doorward.base.os_errors import io_message
 from doorward.bundles.loader import Limits
@@ -32,6 +32,7 @@ HEADER_BYTES: Final = 1 << 20
 
 # What tarfile reads at once: it may read so far beyond a header or content.
 _BLOCK: Final = tarfile.RECORDSIZE
+_END: Final = (tarfile.EOFHeaderError, tarfile.EmptyHeaderError)  # type: ignore[attr-defined]  # typeshed lacks them
 # Headers may lead to headers: the library follows them by recursion.
 _BROKEN: Final = (OverflowError, RecursionError, ValueError, tarfile.TarError, zlib.error)
 
@@ -114,6 +115,32 @@ class _Bounded:
         return content
 
 
+class _Header(tarfile.TarInfo):
+    """A header of an archive, of which each fault is an error. The library takes a broken or cut
+    header behind the first one for the end of the archive, and what follows would be missing.
+    """
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        """Return the next header. Raise an error of `_END` at the end of the archive, and ReadError
+        for a header that is broken, cut, or a single block of zeros.
+        """
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.HeaderError as error:
+            # As in Go, a block of zeros ends an archive only in front of another one.
+            if not isinstance(error, _END) or _next_block(archive).strip(b"\0"):
+                raise tarfile.ReadError(str(error)) from None
+            raise
+
+
+def _next_block(archive: tarfile.TarFile) -> bytes:
+    """Read the next block of an archive; b"" at the end of the file."""
+    file: Any = archive.fileobj
+    block: bytes = file.read(tarfile.BLOCKSIZE)
+    return block
+
+
 def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
     """Yield the files of a tar archive, then read it to its end, which checks the checksum: only
     after the last file is it known that the archive is complete. Raise `ArchiveError` for members
@@ -123,7 +150,7 @@ def _members(stream: _Bounded, limits: Limits) -> Iterator[Member]:
     seen: set[str] = set()
     stream.allow(HEADER_BYTES)
     # As a stream, so that nothing is read twice or sought, and all goes through `_Bounded`.
-    with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # read is all that it asks for
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # read is all that it asks for
         for number, member in enumerate(archive):
             # Folders and links count as well: headers alone cost time and memory.
             if number >= limits.files:
