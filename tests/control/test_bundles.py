@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.bundles.archives import member
 from tests.waiting import wait_until
 
 from doorward.bundles.loader import Loaded
+from doorward.bundles.signatures import Key, Verification
 from doorward.config.configuration import parse_config
 from doorward.control.bundle_metrics import BundleMetrics
 from doorward.control.bundle_status import BundleStatus
@@ -108,6 +110,43 @@ def test_two_bundles_that_need_each_other_go_into_force_at_once() -> None:
     world.bundles.poll("two")
     assert world.value("a/p") == 2
     assert not world.bundles.failing
+
+
+def needing_each_other(world: World) -> None:
+    """Serve the bundles `one` and `two`, and download `one`, which is refused without `two`."""
+    one = {".manifest": {"roots": ["a"]}, "p.rego": "package a\n\np := data.b.f(1)\n"}
+    two = {".manifest": {"roots": ["b"]}, "p.rego": "package b\n\nf(x) := x\n"}
+    world.service.put("one", one)
+    world.service.put("two", two)
+    world.bundles.poll("one")
+    assert "error(s) occurred" in world.message("one")
+
+
+def test_a_bundle_that_another_one_made_valid_is_there_at_the_next_start(tmp_path: Path) -> None:
+    world = World("one", "two", folder=tmp_path, persist=True)
+    needing_each_other(world)
+    world.bundles.poll("two")
+    assert world.value("a/p") == 1
+    again = World("one", "two", folder=tmp_path, persist=True)
+    assert again.value("a/p") == 1
+
+
+def test_a_bundle_refused_under_other_options_is_not_activated_by_another_one() -> None:
+    world = World("one", "two")
+    needing_each_other(world)
+    # As when its key is revoked, or it is to come from another service.
+    verification = Verification(keys={"new": Key("secret", "HS256")}, key_id="new")
+    changed = replace(world.options["one"], verification=verification)
+    options = {**world.options, "one": changed}
+    world.bundles.configure(options, world.clients, starts=False)
+    world.bundles.poll("two")
+    assert world.value("a/p") == UNDEFINED
+    assert set(world.store.bundles) == {"two"}
+    world.bundles.poll("one")
+    assert "bundle missing .signatures.json file" in world.message("one")
+    world.bundles.configure(world.options, world.clients, starts=False)
+    world.bundles.poll("one")
+    assert world.value("a/p") == 1
 
 
 def test_what_files_and_clients_define_lives_beside_bundles_outside_of_their_roots() -> None:

@@ -186,7 +186,11 @@ class Bundles:
                     undo.pop_all()
             known = self._statuses
             self._statuses = {name: known.get(name, BundleStatus(name)) for name in options}
-            self._pending = {name: each for name, each in self._pending.items() if name in options}
+            # Not those of changed options: they were verified with other keys, or come from another
+            # service, and would still be activated with the next bundle.
+            self._pending = {
+                name: each for name, each in self._pending.items() if name in remaining
+            }
             self._pollers = {
                 name: remaining.get(name) or _Poller(self, one, clients.get(one.service), self._v0)
                 for name, one in options.items()
@@ -360,6 +364,7 @@ class Bundles:
             except _FAILURES:
                 return
         for other, (each, download) in waiting.items():
+            self._persist(other, download)
             self._accept(other, each, download, Timers(()))
             if poller := self._pollers.get(other):
                 poller.accept(download.etag)
