@@ -87,6 +87,16 @@ def test_objects_are_made_on_the_way_but_not_through_other_things() -> None:
             edit.make_parents(path)
 
 
+def test_a_path_of_very_many_names_is_made() -> None:
+    # One operation for each name took minutes for this path.
+    path = ("a",) * 20_000
+    edit = Edit({"a": {"b": 1}})
+    edit.make_parents(path)
+    edit.apply(Operation("add", path, 2))
+    assert edit.read(path) == 2
+    assert edit.read(("a", "b")) == 1
+
+
 def test_a_path_is_written_with_escapes() -> None:
     assert path_text(("a/b", "c d", "é", "x@y")) == "/a%2Fb/c%20d/%C3%A9/x@y"
     assert path_text(()) == "/"

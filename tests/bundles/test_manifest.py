@@ -7,7 +7,14 @@ import json
 import pytest
 from tests.growth import grows
 
-from doorward.bundles.manifest import Manifest, ManifestError, check_data, check_module, check_roots
+from doorward.bundles.manifest import (
+    Manifest,
+    ManifestError,
+    check_data,
+    check_module,
+    check_roots,
+    is_below_roots,
+)
 from doorward.rego.shared import Source
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.values import Key, Value
@@ -83,3 +90,14 @@ def test_many_roots_are_checked_in_time_in_proportion() -> None:
         return one, two, {"a": {str(n): {"x": 1} for n in range(count)}}
 
     assert not grows(check, make, 2_000)
+
+
+def test_a_root_of_very_many_names_is_refused() -> None:
+    deepest = "/".join("a" * 64)
+    assert Manifest(roots=(deepest,)).roots == (deepest,)
+    with pytest.raises(ManifestError, match="` has more than 64 levels"):
+        Manifest(roots=(f"{deepest}/a",))
+    # Without the bound of roots, a path outside of them took quadratic time.
+    manifest = Manifest(roots=("b", deepest))
+    assert not is_below_roots(manifest, ("a",) * 63 + ("b",) * 100_000)
+    assert is_below_roots(manifest, ("a",) * 100_000)

@@ -130,14 +130,21 @@ class Edit:
         """Create objects at the missing parents of `path`; raise WriteConflictError if the nearest
         existing parent is not an object.
         """
-        parents = path[:-1]
-        there = len(parents)
-        while there and self.is_missing(parents[:there]):
-            there -= 1
-        if not isinstance(self.read(parents[:there]), dict):
-            raise WriteConflictError(parents[:there])
-        for length in range(there + 1, len(parents) + 1):
-            self.apply(Operation("add", parents[:length], {}))
+        here: Any = self.document
+        for length, name in enumerate(path[:-1]):
+            inner = _member(here, name)
+            if isinstance(inner, Undefined):
+                if not isinstance(here, dict):
+                    raise WriteConflictError(path[:length])
+                # All at once: by one operation for each, long paths would take quadratic time.
+                new: dict[Key, Value] = {}
+                for below in reversed(path[length + 1 : -1]):
+                    new = {below: new}
+                self.apply(Operation("add", path[: length + 1], new))
+                return
+            here = inner
+        if not isinstance(here, dict):
+            raise WriteConflictError(path[:-1])
 
     def is_missing(self, path: Path) -> bool:
         """Return True if there is nothing at `path`, also for an invalid array index."""
@@ -228,6 +235,17 @@ def _change_array(container: list[Value], operation: Operation) -> None:
         del container[index]
     else:
         container[index] = value
+
+
+def _member(value: Any, name: str) -> Value | Undefined:
+    """Return the value under `name` in an object or array; UNDEFINED if there is none."""
+    if isinstance(value, list):
+        try:
+            member: Value = value[_index(name, value, ())]
+        except PathNotFoundError:
+            return UNDEFINED
+        return member
+    return value.get(name, UNDEFINED) if isinstance(value, dict) else UNDEFINED
 
 
 def _index(name: str, items: Sequence[Value], path: Path) -> int:

@@ -27,6 +27,11 @@ __all__ = [
     "is_below_roots",
 ]
 
+MAX_DEPTH: Final = 64
+"""The most names of a root, as many as a folder of the bundle may have above it: of each root all
+paths above it are kept.
+"""
+
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "revision": (str, "a string"),
     "roots": (list, "an array of strings"),
@@ -83,10 +88,12 @@ class Manifest:
         )
 
     def __post_init__(self) -> None:
-        """Set `root_paths`; raise ManifestError if a root is listed twice, or contains another
-        one.
+        """Set `root_paths`; raise ManifestError if a root has too many names, is listed twice, or
+        contains another one.
         """
         object.__setattr__(self, "root_paths", frozenset(map(_path, self.roots)))
+        if deep := next((each for each in self.roots if each.count("/") >= MAX_DEPTH), None):
+            raise ManifestError(f"manifest root `{deep[:60]}…` has more than {MAX_DEPTH} levels")
         if len(set(self.roots)) < len(self.roots):
             twice = Counter(self.roots).most_common(1)[0][0]
             raise ManifestError(f"manifest has overlapped roots: '{twice}' and '{twice}'")
@@ -170,7 +177,8 @@ def _path(root: str) -> tuple[str, ...]:
 
 def _first_above(path: Sequence[str], roots: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
     """Return the shortest root that contains `path` or equals it; None if there is none."""
-    return next((above for n in range(len(path) + 1) if (above := tuple(path[:n])) in roots), None)
+    longest = min(len(path), MAX_DEPTH)
+    return next((above for n in range(longest + 1) if (above := tuple(path[:n])) in roots), None)
 
 
 def is_below_roots(manifest: Manifest, path: Sequence[str]) -> bool:
