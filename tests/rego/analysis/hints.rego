@@ -65,10 +65,10 @@ allow if input.x <> 1
 ### 3:19: Rego writes `!=`
 ---
 allow if input.x =< 1
-### 3:16: Rego writes `<=`
+### 3:19: Rego writes `<=`
 ---
 allow if input.x => 1
-### 3:16: there are no arrows in Rego: `if` begins a body, `>=` compares
+### 3:19: there are no arrows in Rego: `if` begins a body, `>=` compares
 ---
 allow if input.x == True
 ### 3:10: Rego writes `true`
@@ -326,7 +326,7 @@ deny contain "x" if input.x
 ### 3:18: did you mean `contains`?
 ---
 allow if every x in input.xs { x > 1 
-### 3:30: the `{` of row 3 is not closed
+### 4:0: the `{` of row 3 is not closed
 ---
 allow if all x in input.xs { x > 1 }
 ### 3:14: Rego writes `every x in xs { … }`

@@ -19,6 +19,10 @@ from doorward.rego.analysis.lifting import Origins
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars
 from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
+from doorward.rego.analysis.opa_diagnostics.print_variables import (
+    undeclared_in_query,
+    undeclared_in_rule,
+)
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import (
     first_stage,
     query_errors,
@@ -74,7 +78,9 @@ def order_modules(
     shapes_in_order: set[int | None] = set()
     orders: dict[int, _Order | None] = {}
     findings = []
+    printed = []
     for rule in _branches(rule for module in modules for rule in module.rules):
+        printed += undeclared_in_rule(rule, callees)
         shape = shapes.number(rule)
         # Most rules are: flattening them only to find that out would cost most of this pass.
         if shape in shapes_in_order or is_rule_in_order(rule, callees.arity):
@@ -85,7 +91,7 @@ def order_modules(
         order = _Order.of_rule(rule, callees)
         findings.append(rule_findings(order.flat, order.unsafe, order.flattener))
         orders[id(rule)] = order
-    errors = first_stage(findings)
+    errors = printed or first_stage(findings)
     if errors:
         return modules, errors
     negations = Negations(in_query=False)
@@ -107,7 +113,7 @@ def order_query(body: Body, callees: Callees) -> tuple[Body, list[Diagnostic]]:
     flattener = Flattener(callees.arity, unify_equals=False, origins=origins)
     order = SafeOrder(callees.operands, flattener.templates)
     unsafe = order.body(flattener.body(body), ROOTS)
-    errors = query_errors(body, unsafe, flattener, callees)
+    errors = undeclared_in_query(body, callees) or query_errors(body, unsafe, flattener, callees)
     if errors:
         return body, errors
     try:

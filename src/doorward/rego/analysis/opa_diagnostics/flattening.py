@@ -65,9 +65,10 @@ class Flattener:
     between expressions is read as `=`, as in modules; in queries it can be false. `prefix`: the
     beginning of OPA's names for generated variables, which its errors show. `origins`: records
     which written expressions the flat ones come from. `captured` are the expressions made from the
-    operands of print and template strings, `templates` their comprehensions: their variables must
-    be bound outside of them. `is_typed`: template strings are calls, as OPA's type checker reads
-    them.
+    parts of template strings; `templates` the comprehensions of these parts and of the operands of
+    `print`: their variables must be bound outside of them. `prints` has the latter alone, by
+    identity, with the position of the operand. `is_typed`: template strings are calls, as OPA's
+    type checker reads them.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Flattener:
         self.count = 0
         self.captured: dict[int, Span] = {}
         self.templates: set[int] = set()
+        self.prints: dict[int, Span] = {}
         self.expr_span: Span | None = None
         self.origins = origins
         self.lifting = Lifting(self, origins)
@@ -265,8 +267,8 @@ class Flattener:
 
     def _capture(self, term: object, part: Expr | None = None) -> Term:
         """Return the set comprehension `{x | x = term}` for an operand of `print` or a part of a
-        template string, which may be undefined. It is recorded in `templates`, and its expressions
-        in `captured`, unless the part is a lone variable of a template string.
+        template string, which may be undefined. It is recorded in `templates`; an operand also in
+        `prints`, and the expressions of a part that is no lone variable in `captured`.
         """
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else
@@ -276,9 +278,11 @@ class Flattener:
             term = replace(term, span=NOWHERE)
         local = self.local(span)
         inside.append(equation(local, self.lifting.term(term, inside), span))
-        if part is None or not isinstance(term, Var):
-            self.captured.update((id(expr), term.span) for expr in inside)
         comprehension = SetComprehension(local, tuple(inside), span)
+        if part is None:
+            self.prints[id(comprehension)] = span
+        elif not isinstance(term, Var):
+            self.captured.update((id(expr), term.span) for expr in inside)
         self.templates.add(id(comprehension))
         return comprehension
 

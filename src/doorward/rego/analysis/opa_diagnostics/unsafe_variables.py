@@ -1,7 +1,7 @@
 """Unsafe variables, reported in OPA's words, where a body has no order (`safe_order`).
 
-What print and template strings hold is looked at first: there a variable that nobody binds is
-called undeclared.
+What template strings hold is looked at first: there a variable that nobody binds is called
+undeclared. Those of `print` are checked before (`print_variables`).
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
 
 
 def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
-    """Return an error for each unbound variable in an operand of `print` or a template string,
-    sorted by position. Generated variables are left out.
+    """Return an error for each unbound variable in a template string, sorted by position. Generated
+    variables are left out.
     """
     errors = []
     for expr, names in unsafe.values():
@@ -161,9 +161,7 @@ def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnost
 
 
 def _inside_captures(expr: Expr) -> Iterator[Expr]:
-    """Yield the expressions inside the comprehensions that capture the operands of `print` and the
-    parts of a template string.
-    """
+    """Yield the expressions inside the comprehensions that capture parts of a template string."""
     if isinstance(expr.term, Array):
         for item in expr.term.items:
             if isinstance(item, SetComprehension):
