@@ -491,7 +491,7 @@ def _check_names(names: Iterable[str], kind: str) -> None:
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     """Return a JSON object from its pairs.
 
-    Raise AmbiguousRequestError for duplicate keys and keys that differ only in case.
+    Raise AmbiguousRequestError for duplicate keys, keys that differ only in case, and `__proto__`.
     """
     result = dict(pairs)
     if len(result) != len(pairs):
@@ -500,6 +500,9 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
             if name in seen:
                 _refuse(f"duplicate JSON key {shown(name)}")
             seen.add(name)
+    # To a copy by `Object.assign` its members are those of the object; others refuse or drop it.
+    if "__proto__" in result:
+        _refuse("JSON key that is the prototype to JavaScript")
     # Names without capitals and without NUL cannot be told apart by case alone: most objects.
     joined = "".join(result)
     if not joined.isascii() or not joined.islower():

@@ -290,6 +290,7 @@ REFUSED: list[tuple[bytes, str]] = [
     (post(b'{"a":1}', "application/grpc"), "JSON under another content type"),
     (post(f'{{"a":{"1" * 4301}}}', "text/plain"), "JSON under another content type"),
     (post('{"a":"\n"}', "text/plain"), "JSON under another content type"),
+    (post('{"a":[{"__pr\\u006fto__":{"b":1}}]}'), "JSON key that is the prototype to JavaScript"),
     (post("a%00=1", FORM), "NUL in the name of a form field"),
     (post("_method=DELETE", FORM), "method override in the body"),
     (post("_METHOD=DELETE", FORM), "method override in the body"),
