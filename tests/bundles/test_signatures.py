@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -238,3 +239,16 @@ def test_a_token_of_a_key_that_is_not_among_several_is_refused(tmp_path: Path) -
     for name in (["main"], {"main": 1}, 1, True):
         path = written(tmp_path, signed({**payload(), "keyid": name}))
         assert "verification key ID must be a string" in refused(path, keys)
+
+
+def test_a_key_that_only_signs_verifies_nothing() -> None:
+    # It has no secret to verify with, and anybody can sign with an empty one. The engine here
+    # does not sign with it, so the token is made by hand.
+    parts = [json.dumps(each).encode() for each in ({"alg": "HS256"}, {"files": [], "keyid": "k"})]
+    signed_part = b".".join([base64.urlsafe_b64encode(each).rstrip(b"=") for each in parts])
+    digest = base64.urlsafe_b64encode(hmac.digest(b"", signed_part, "sha256")).rstrip(b"=")
+    signatures = json.dumps({"signatures": [b".".join([signed_part, digest]).decode()]}).encode()
+    key = Key("", "HS256", private_key="secret")
+    for verification in (Verification(keys={"k": key}), Verification("", "HS256")):
+        with pytest.raises(SignatureError, match="it can only sign"):
+            verify([], signatures, verification)

@@ -186,6 +186,9 @@ def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
     # Header and payload are not verified yet: they only choose among the configured keys.
     key = verification.key_for(_decode(parts[0], "header"), _decode(parts[1], "payload"))
     # INVARIANT: the algorithm is the key's, never the token's `alg` (RFC 8725, 3.1).
+    # A key that only signs has no public part, and anybody can sign with an empty secret.
+    if not key.public:
+        raise SignatureError("the key has no part that verifies (`key`): it can only sign")
     if key.algorithm not in ALGORITHMS:
         raise SignatureError(f"unknown signature algorithm: {key.algorithm}")
     check = REGISTRY[f"io.jwt.verify_{key.algorithm.lower()}"].call
