@@ -268,7 +268,7 @@ class Flattener:
     def _capture(self, term: object, part: Expr | None = None) -> Term:
         """Return the set comprehension `{x | x = term}` for an operand of `print` or a part of a
         template string, which may be undefined. It is recorded in `templates`; an operand also in
-        `prints`, and the expressions of a part that is no lone variable in `captured`.
+        `prints`, and the expressions of a part that is not a lone variable in `captured`.
         """
         inside: list[Expr] = []
         assert isinstance(term, Term)  # template strings hold nothing else
