@@ -176,6 +176,26 @@ def test_credentials_do_not_go_where_anybody_can_read_them() -> None:
     assert [url for url, _ in seen] == ["https://reg/v2/a/manifests/b"]
 
 
+def test_a_host_that_the_registry_redirects_to_does_not_say_where_credentials_go() -> None:
+    inner, seen = with_tokens("https://tokens/token")
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "reg" and "/blobs/" in request.url.path:
+            return httpx.Response(307, headers={"location": "https://store/blob"})
+        if request.url.host != "store":
+            return inner(request)
+        seen.append((str(request.url), request.headers.get("authorization")))
+        return httpx.Response(
+            401, headers={"www-authenticate": 'Bearer realm="https://evil/token"'}
+        )
+
+    own = {"bearer": {"token": "user:pass", "scheme": "Basic"}}
+    with pytest.raises(RegistryError, match="unexpected status: 401 Unauthorized"):
+        pull(client(respond, credentials=own), "reg/a:b", "", 100)
+    assert seen[-1] == ("https://store/blob", None)
+    assert not [url for url, _ in seen if "evil" in url]
+
+
 def test_credentials_of_other_clouds_are_refused() -> None:
     with pytest.raises(ConfigError, match="OCI service not supported"):
         client(registry()[0], credentials={"azure_managed_identity": {}})

@@ -22,6 +22,7 @@ from doorward.base.os_errors import describe_os_error, os_reason
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
+from doorward.control.fetching import origin_of
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.http_client.decoding import DecodingError, decoded_body
 
@@ -76,7 +77,7 @@ class ServiceClient:
         self.service = service
         self._tracer = tracer
         self._transport = transport
-        self._origin = _origin(httpx.URL(service.url))
+        self._origin = origin_of(httpx.URL(service.url))
         self._auth = auth_for(service, self._fetch)
         self._files = _files_of(service)
         self._lock = threading.Lock()
@@ -260,7 +261,7 @@ class ServiceClient:
         """Remove all headers that may be credentials from a request to another origin than the
         service's, that is, after a redirect.
         """
-        if _origin(request.url) != self._origin:
+        if origin_of(request.url) != self._origin:
             for name in set(request.headers) - _HARMLESS:
                 del request.headers[name]
 
@@ -274,10 +275,6 @@ class _Connections:
         """The signature of each certificate's file."""
         self.users = 1
         """The requests in progress, and one more until other connections replace these."""
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
 
 
 def _read_body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:

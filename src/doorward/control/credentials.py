@@ -33,7 +33,7 @@ from doorward.config.services import (
 )
 from doorward.control.aws_credentials import AwsAuth, EcrAuth
 from doorward.control.aws_kms import KmsSigner
-from doorward.control.fetching import CredentialsError, Fetch, document_of, read_text
+from doorward.control.fetching import CredentialsError, Fetch, document_of, origin_of, read_text
 
 __all__ = ["CredentialsError", "Fetch", "auth_for"]
 
@@ -125,6 +125,10 @@ class _RegistryAuth(httpx.Auth):
         response = yield request
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code != 401 or not challenge.lower().startswith("bearer "):
+            return
+        # The credentials are the registry's: a host that it redirected to must not say who gets
+        # them.
+        if origin_of(response.request.url) != origin_of(request.url):
             return
         token = self._fetch_token(dict(_CHALLENGE.findall(challenge[7:])), authorization)
         with self._lock:

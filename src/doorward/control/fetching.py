@@ -9,7 +9,7 @@ import httpx
 
 from doorward.base.os_errors import describe_os_error
 
-__all__ = ["CredentialsError", "Fetch", "document_of", "read_text"]
+__all__ = ["CredentialsError", "Fetch", "document_of", "origin_of", "read_text"]
 
 _MAX_FILE: Final = 1 << 20
 
@@ -21,6 +21,11 @@ CredentialsError if there is none.
 
 class CredentialsError(Exception):
     """Credentials are not available; the message, which contains no secret, says why."""
+
+
+def origin_of(url: httpx.URL) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL; credentials for one origin are not for another one."""
+    return url.scheme, url.host, url.port
 
 
 def read_text(path: str) -> str:
