@@ -23,7 +23,7 @@ from doorward.enforcement.errors import AmbiguousRequestError, shown
 from doorward.enforcement.multipart import MAX_VALUE, parse_media_type
 from doorward.enforcement.names import MAX_FIELDS, check_names, check_pairs, variable_of
 from doorward.enforcement.strict_multipart import CHARSETS, check_multipart
-from doorward.rego import Number, Value
+from doorward.rego import Number, Value, to_json
 from doorward.rego.shared import parse_number
 
 __all__ = [
@@ -394,19 +394,31 @@ def check_parsed(
         _refuse("method override in the body")
 
 
-def check_sources(query: Mapping[str, list[str]], headers: Mapping[str, str], form: Value) -> None:
-    """Raise AmbiguousRequestError for a form that gives a variable of the query another value.
+def check_sources(query: Mapping[str, list[str]], headers: Mapping[str, str], body: Value) -> None:
+    """Raise AmbiguousRequestError for a form or a JSON object that gives a variable of the query
+    another value.
 
-    Many readers have one list for both, in which the query counts to some and the form to others.
+    Many readers have one list for both, in which the query counts to some and the body to others.
     """
-    is_form = kind_of(headers.get("content-type", "")) in ("form", "multipart")
-    if not is_form or not isinstance(form, dict):
+    kind = kind_of(headers.get("content-type", ""))
+    if kind not in ("form", "multipart", "json") or not isinstance(body, dict):
         return
+    what = "JSON key" if kind == "json" else "form field"
     of_query = _by_variable(query, "query parameter")
-    of_form = _by_variable(cast(Mapping[str, Any], form), "form field")
-    for variable, values in of_form.items():
+    fields = cast(Mapping[str, Any], body)
+    if kind == "json":
+        fields = {
+            name: _texts(each) for name, each in fields.items() if _fold(name, what) in of_query
+        }
+    for variable, values in _by_variable(fields, what).items():
         if of_query.get(variable, values) != values:
-            _refuse(f"form field that has another value in the query: {shown(variable)}")
+            _refuse(f"{what} that has another value in the query: {shown(variable)}")
+
+
+def _texts(value: Value) -> list[str]:
+    """Return a member of a JSON object as the values that a query could give it."""
+    items = value if isinstance(value, list) else [value]
+    return [each if isinstance(each, str) else to_json(each) for each in items]
 
 
 def _by_variable(fields: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:

@@ -347,6 +347,17 @@ REFUSED: list[tuple[bytes, str]] = [
             ("/?a=2", PART + "--BB--", PARTS),
         )
     ],
+    *[
+        (to(target, body, JSON), 'JSON key that has another value in the query: "a"')
+        for target, body in (
+            ("/?a=1", '{"a":2}'),
+            ("/?a={ok}", '{"a":"{admin}"}'),
+            ("/?A=1", '{"a":"2"}'),
+            ("/?a=1", '{"a":null}'),
+            ("/?a=1", '{"a":[1,1]}'),
+            ("/?a[b]=1", '{"a":{"b":2}}'),
+        )
+    ],
     (get("/?a[]=1&a[0]=2"), 'query parameter with and without a number: "a[0]"'),
     (get("/?a[b]=1&a=2"), 'query parameter that is both a value and a collection: "a"'),
     (get("/?a=2&a[b]=1"), 'query parameter that is both a value and a collection: "a[b]"'),
@@ -425,7 +436,8 @@ PASSED: list[bytes] = [
     post("a=1&a=2&b=c%20d", FORM),
     to("/?a=1&next=/x", "b=2&next=%2Fx"),
     to("/?a=1", PART + "--BB--", PARTS),
-    to("/?a=1", '{"a":2}', JSON),
+    to("/?a=1&b=x&c=true&d=1&d=2&e", '{"a":1,"b":"x","c":true,"d":[1,"2"],"f":{"a":2}}', JSON),
+    to("/?a=1", '[{"a":2}]', JSON),
     post("a=1&b=~", f"{FORM}; charset=us-ascii"),
     post('{"a":"\\u00e9"}', f"{JSON}; charset=us-ascii"),
     get("/?ids[]=1&ids[]=2&user[name]=x&user[roles][]=a"),
