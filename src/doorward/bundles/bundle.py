@@ -16,7 +16,6 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from doorward.bundles.archive import (
     unpack,
 )
 from doorward.bundles.edit import Edit, Operation, Path
+from doorward.bundles.file_patterns import matches
 from doorward.bundles.loader import (
     Limits,
     LoadError,
@@ -356,12 +356,11 @@ def _remove_ignored(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
     Manifest and signatures are never ignored: `--ignore '.*'` must not remove what restricts the
     bundle.
     """
-    patterns = [pattern.replace("[^", "[!") for pattern in ignore]
     return [
         name
         for name in names
         if name in (MANIFEST, SIGNATURES)
-        or not any(fnmatchcase(part, each) for part in name.split("/") for each in patterns)
+        or not any(matches(each, part) for part in name.split("/") for each in ignore)
     ]
 
 

@@ -15,11 +15,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from doorward.base.os_errors import io_message
 from doorward.base.records import record
+from doorward.bundles.file_patterns import matches
 from doorward.rego import Diagnostic, Value
 from doorward.rego.golang import JSONError, read_data, read_json
 from doorward.rego.shared import CALL_ERRORS, Key, ParseError, Source, Timers, render
@@ -326,18 +326,11 @@ def _walk(
     except OSError as error:
         raise LoadError([io_message("open", path, error)]) from None
     for name in names:
-        if name.startswith("..") or any(_matches(name, pattern) for pattern in ignore):
+        if name.startswith("..") or any(matches(pattern, name) for pattern in ignore):
             continue
         inner = name if path == "." else os.path.join(path, name)
         below = (*prefix, name) if os.path.isdir(inner) else prefix
         yield from _walk(inner, below, ignore, limits, (*above, real))
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """Return True if a name matches a pattern of Go's `filepath.Match`, in which negated classes
-    are written `[^…]`.
-    """
-    return fnmatchcase(name, pattern.replace("[^", "[!"))
 
 
 def _read_file(

@@ -13,10 +13,10 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from doorward.base.records import record
+from doorward.bundles.file_patterns import matches
 from doorward.bundles.loader import read_document
 from doorward.rego import REGISTRY, Context, Environment, Value
 from doorward.rego.golang import JSONError, marshal, read_json
@@ -137,9 +137,7 @@ def verify(
         full = f"{folder.strip('/')}/{name}" if folder else name
         listed = full if full in signed else name
         entry = signed.pop(listed, None)
-        if any(
-            _excludes(pattern, each) for pattern in verification.exclude for each in (full, name)
-        ):
+        if any(matches(pattern, each) for pattern in verification.exclude for each in (full, name)):
             continue
         if entry is None:
             raise SignatureError(f"file {full} not included in bundle signature")
@@ -227,14 +225,6 @@ def _decode(text: str, part: str) -> dict[Any, Any]:
     except (JSONError, ValueError) as error:
         raise SignatureError(f"failed to base64 decode JWT {part}: {error}") from None
     return document if isinstance(document, dict) else {}
-
-
-def _excludes(pattern: str, name: str) -> bool:
-    """Return True if a name matches a pattern of Go's `filepath.Match`: a star does not match a
-    slash.
-    """
-    pattern_parts, parts = pattern.split("/"), name.split("/")
-    return len(pattern_parts) == len(parts) and all(map(fnmatchcase, parts, pattern_parts))
 
 
 def _check(name: str, content: bytes, entry: _Signed) -> None:

@@ -1,0 +1,74 @@
+"""Patterns of file names, as Go's `filepath.Match` reads them.
+
+They are not those of `fnmatch`: `[^a]` is the negated class and `[!a]` is not, a backslash escapes,
+a star does not match a slash, and a pattern that is not valid matches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["matches"]
+
+_NOTHING: Final = "(?!)"
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return True if all of `name` matches the pattern."""
+    return re.fullmatch(_translate(pattern), name) is not None
+
+
+@lru_cache(maxsize=256)
+def _translate(pattern: str) -> str:
+    """Return a regular expression for the pattern; one that matches nothing if it is not valid."""
+    parts: list[str] = []
+    at = 0
+    try:
+        while at < len(pattern):
+            if pattern[at] == "[":
+                part, at = _read_class(pattern, at + 1)
+            elif pattern[at] in "*?":
+                # Several stars are one, which takes less time.
+                part = "[^/]*" if pattern[at] == "*" else "[^/]"
+                part, at = "" if parts[-1:] == [part] and "*" in part else part, at + 1
+            else:
+                char, at = _read_char(pattern, at)
+                part = re.escape(char)
+            parts += [part] if part else []
+    except IndexError:  # the pattern ends within a class or an escape
+        return _NOTHING
+    return "".join(parts)
+
+
+def _read_char(pattern: str, at: int) -> tuple[str, int]:
+    """Return the character at an index, which may be escaped, and the index behind it."""
+    if pattern[at] == "\\":
+        at += 1
+    return pattern[at], at + 1
+
+
+def _read_class(pattern: str, at: int) -> tuple[str, int]:
+    """Return a regular expression for the class whose content begins at an index, and the index
+    behind its bracket. Raise IndexError if it is not valid.
+    """
+    is_negated = pattern[at] == "^"
+    at += is_negated
+    ranges: list[str] = []
+    is_first = True
+    while is_first or pattern[at] != "]":
+        is_first = False
+        if pattern[at] in "-]":
+            raise IndexError
+        low, at = _read_char(pattern, at)
+        high = low
+        if pattern[at] == "-":
+            if pattern[at + 1] in "-]":
+                raise IndexError
+            high, at = _read_char(pattern, at + 1)
+        if low <= high:
+            ranges.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not ranges:
+        return (r"[\s\S]" if is_negated else _NOTHING), at + 1
+    return f"[{'^' if is_negated else ''}{''.join(ranges)}]", at + 1
