@@ -138,7 +138,9 @@ FORGED = {
     "forwarded": "host=elsewhere",
     "x-forwarded-port": "6666",
     "x-forwarded-prefix": "/people",
+    "x-forwarded-ssl": "forged",
     "x-real-ip": "6.6.6.6",
+    "x-script-name": "/elsewhere",
 }
 
 

@@ -52,7 +52,12 @@ ORIGINS: Final = (
     "x-forwarded-host",
     "x-forwarded-port",
     "x-forwarded-prefix",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
     "x-real-ip",
+    "x-scheme",
+    "x-script-name",
 )
 """Headers in which proxies describe the client; without a proxy in front, clients can forge
 them."""

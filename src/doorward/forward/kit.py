@@ -183,8 +183,8 @@ def _traefik(site: Site) -> dict[str, str]:
     """Return the two configurations of a Traefik that asks the decision point about each
     request.
     """
-    # It replaces these two itself, too.
-    replaced = {"x-forwarded-port", "x-real-ip"}
+    # It replaces these itself, too.
+    replaced = {"x-forwarded-port", "x-forwarded-server", "x-real-ip"}
     removed = {name: "" for name in site.stripped if name not in replaced}
     auth: dict[str, Any] = {
         "address": f"http://{site.pdp}/auth/traefik",

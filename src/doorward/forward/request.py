@@ -60,9 +60,7 @@ _METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri",
 _FORBIDDEN: Final = frozenset({*OVERRIDES, *IDENTITIES, *_METHODS})
 _PROTO: Final = "x-forwarded-proto"
 _CLIENT: Final = "x-forwarded-for"
-_DROPPED: Final = frozenset(
-    {*ORIGINS, _PROTO, SECRET, LENGTH, CODING, "connection", "x-forwarded-server", "host"}
-)
+_DROPPED: Final = frozenset({*ORIGINS, _PROTO, SECRET, LENGTH, CODING, "connection", "host"})
 """Headers that proxies add or that describe the client; the client's request is read without
 them."""
 
