@@ -732,3 +732,18 @@ def test_a_deep_input_is_logged_where_a_policy_masks() -> None:
         deep = [deep]
     ((event,), _) = logged({"secret": 1, "deep": deep}, snapshot_of(**policy))
     assert event["input"] == {"deep": deep}
+
+
+def test_credentials_that_an_error_quotes_are_masked() -> None:
+    policy = 'package a\n\np := time.parse_rfc3339_ns(concat("", ["password=", input.name]))\n'
+    lines = Lines()
+    log = log_to(lines)
+    pdp = PDP(build(Loaded({"a.rego": policy})), log)
+    input: Any = {"name": "hunter2"}
+    pdp.record(pdp.decide("a/p", input, strict=True), input)
+    pdp.close()
+    (event,) = lines.events
+    assert event["error"]["code"] == "eval_builtin_error"
+    assert "time.parse_rfc3339_ns" in event["error"]["message"]
+    assert "hunter2" not in event["error"]["message"]
+    assert event["masked"] == ["/error/message"]

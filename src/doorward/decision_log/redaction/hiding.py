@@ -70,7 +70,7 @@ Location: TypeAlias = tuple[str, ...]
 
 
 def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
-    """Return `event` without credentials in its documents, its query and its path; the same object
+    """Return `event` without credentials in its documents, error, query and path; the same object
     if there are none. Lists up to `LISTED` paths under `erased` and `masked`.
     """
     is_secret = "result" in event and _is_below_credentials(
@@ -83,6 +83,12 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
         if text and (hidden_text := _mask_credentials(text, is_encoded=False)) != text:
             public = {**public, name: hidden_text}
             masked = [*masked, f"/{name}"]
+    if "error" in event:
+        # Errors of built-ins quote their operands.
+        walk = _Walk({"error": event["error"]})
+        if walk.erased or walk.masked:
+            public = {**public, **walk.documents}
+            erased, masked = [*erased, *walk.erased], [*masked, *walk.masked]
     if not erased and not masked:
         return event
     for name, paths in (("erased", erased), ("masked", masked)):
