@@ -121,12 +121,24 @@ def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
 
 
+MAX_HOST: Final = 256
+"""The length of the longest host to remember."""
+_right_hosts: Final[set[str]] = set()
+"""Hosts that passed the check, since clients ask for the same ones again."""
+
+
 def _check_host(host: str) -> None:
     """Raise AmbiguousRequestError for a host that is not a name or an address, with or without a
     port: who puts it in front of the path to parse a URL finds another host or path in it.
     """
+    if host in _right_hosts:
+        return
     if not _HOST.match(host):
         _refuse(f"host {shown(host)} is not a name or an address")
+    if len(host) <= MAX_HOST:
+        if len(_right_hosts) > MAX_REMEMBERED:
+            _right_hosts.clear()
+        _right_hosts.add(host)
 
 
 def _check_target(method: str, target: str) -> None:
@@ -435,9 +447,9 @@ def check_members(value: Value) -> None:
     and Slim read the members of its object as they read the fields of a form.
     """
     if isinstance(value, dict):
-        for name in value:
-            if str(name).lower() in _METHOD_FIELDS:
-                _refuse("method override in the body")
+        names = cast(dict[str, Value], value)
+        if not _METHOD_FIELDS.isdisjoint(map(str.lower, names)):
+            _refuse("method override in the body")
 
 
 MAX_NAME: Final = 256
