@@ -42,6 +42,11 @@ def with_credentials(**credentials: Any) -> Any:
         ({"keys": {"k": {"algorithm": "FOO", "key": "x"}}}, "unsupported algorithm 'FOO'"),
         ({"bundles": {"x": {"resource": "/x"}}}, 'service name "" not found'),
         ({"bundles": {"../x": {}}, "services": SERVICE}, "must be printable, not empty"),
+        ({"bundles": {"/": {}}, "services": SERVICE}, "must be printable, not empty"),
+        (
+            {"bundles": {"a/b": {}, "/a//b": {}}, "services": SERVICE},
+            "this bundle would be stored in the folder of `a/b`",
+        ),
         (
             {"bundles": {"x": {"polling": {"min_delay_seconds": 1}}}, "services": SERVICE},
             "configuration missing 'max_delay_seconds'",

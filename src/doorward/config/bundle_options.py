@@ -161,19 +161,28 @@ class BundleOptions:
 
 
 def _read_bundles(top: Block, key: str, warnings: list[str]) -> Mapping[str, BundleOptions]:
-    """Read `bundles` by name. Raise ConfigError for more than `MAX_BUNDLES`, and for a name that is
-    empty, not printable or has `..` between its slashes. A bundle that is null is skipped.
+    """Read `bundles` by name. Raise ConfigError for more than `MAX_BUNDLES`, for a name that has no
+    text besides slashes, is not printable or has `..` between them, and for two names that differ
+    in empty parts alone. A bundle that is null is skipped.
     """
     block = top.block(key)
     if len(block.values) > MAX_BUNDLES:
         raise ConfigError(f"{top.location(key)} must contain at most {MAX_BUNDLES} bundles")
+    folders: dict[tuple[str, ...], str] = {}
     for name, value in block.values.items():
+        if value is None:
+            continue
         # A persisted bundle is stored in a folder with its name.
-        is_name = name and ".." not in name.split("/") and name.isprintable()
-        if value is not None and not is_name:
+        folder = tuple([part for part in name.split("/") if part not in ("", ".")])
+        if not folder or ".." in folder or not name.isprintable():
             raise ConfigError(
                 f"{block.location(name)}: the name of a bundle must be printable, not empty and "
                 "without `..` as a part"
+            )
+        other = folders.setdefault(folder, name)
+        if other != name:
+            raise ConfigError(
+                f"{block.location(name)}: this bundle would be stored in the folder of `{other}`"
             )
     return named(BundleOptions, skips_null=True).read(top, key, warnings)
 
