@@ -38,7 +38,7 @@ from doorward.pdp.store import BusyError, NotReplacedError, Store
 from doorward.rego import CompileError, RegoError
 from doorward.rego.shared import ParseError, Timers
 
-__all__ = ["Bundles", "backoff", "choose_delay", "failure_of"]
+__all__ = ["FIRST_RETRY", "Bundles", "backoff", "choose_delay", "failure_of"]
 
 FIRST_RETRY: Final = 0.1
 """The seconds before the first retry, and the least seconds between two requests."""
@@ -499,7 +499,8 @@ class _Poller:
             return self._pause_after_failure()
         self._failures = 0
         if downloader.long_polls:
-            return 0.0
+            # Not at once: a server may answer without waiting, each time.
+            return FIRST_RETRY
         return choose_delay(polling.min_delay, polling.max_delay)
 
     def _pause_after_failure(self) -> float:

@@ -22,7 +22,7 @@ from doorward.config.blocks import ConfigError
 from doorward.config.bundle_options import DiscoveryOptions
 from doorward.control.answers import WITHIN, Client
 from doorward.control.bundle_status import BundleStatus
-from doorward.control.bundles import backoff, choose_delay, failure_of, text_of
+from doorward.control.bundles import FIRST_RETRY, backoff, choose_delay, failure_of, text_of
 from doorward.control.downloads import Downloader, DownloadError, limits_for
 from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.control.saved_bundles import SavedBundles
@@ -148,7 +148,8 @@ class Discovery:
             _log.info(f"Discovery update processed successfully.{newest}", extra=_FIELDS)
         self._failures = 0
         if downloader.long_polls:
-            return 0.0
+            # Not at once: a server may answer without waiting, each time.
+            return FIRST_RETRY
         return choose_delay(polling.min_delay, polling.max_delay)
 
     def _fail(self, status: BundleStatus) -> float:
