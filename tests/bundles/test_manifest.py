@@ -101,3 +101,19 @@ def test_a_root_of_very_many_names_is_refused() -> None:
     manifest = Manifest(roots=("b", deepest))
     assert not is_below_roots(manifest, ("a",) * 63 + ("b",) * 100_000)
     assert is_below_roots(manifest, ("a",) * 100_000)
+
+
+def test_versions_of_very_many_files_are_found() -> None:
+    # As `opa build` writes them for files of both versions; each file was compared with each.
+    names = [f"f{n}.rego" for n in range(20_000)]
+    versions = {f"/{name}": n % 2 for n, name in enumerate(names)} | {
+        "/f1*.rego": 1,
+        "/[g].rego": 0,
+    }
+    manifest = Manifest(file_rego_versions=versions)
+    assert [manifest.version_of(name) for name in names] == [n % 2 for n in range(20_000)]
+    assert manifest.version_of("f1x.rego") == 1
+    assert manifest.version_of("g.rego") == 0
+    assert manifest.version_of("[g].rego") is None
+    with pytest.raises(ManifestError, match="more than 1000 patterns with wildcards"):
+        Manifest(file_rego_versions={f"/{n}*.rego": 1 for n in range(1001)})

@@ -32,6 +32,10 @@ MAX_DEPTH: Final = 64
 paths above it are kept.
 """
 
+MAX_WILDCARDS: Final = 1000
+"""The most patterns with wildcards in `file_rego_versions`."""
+_SPECIAL: Final = frozenset("*?[]{}\\")
+
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "revision": (str, "a string"),
     "roots": (list, "an array of strings"),
@@ -61,6 +65,10 @@ class Manifest:
     """The manifest's free-form `metadata`."""
     root_paths: frozenset[tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """The roots as paths; () is the whole document."""
+    _wildcards: Mapping[str, int] = field(init=False, compare=False, repr=False)
+    """The patterns of `file_rego_versions` that are not the name of one file: `opa build` writes a
+    name for each file, and each file is compared with all of these.
+    """
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
@@ -88,10 +96,17 @@ class Manifest:
         )
 
     def __post_init__(self) -> None:
-        """Set `root_paths`; raise ManifestError if a root has too many names, is listed twice, or
-        contains another one.
+        """Set what is derived from other fields. Raise ManifestError if a root has too many names,
+        is listed twice, or contains another one, and for too many patterns of files.
         """
         object.__setattr__(self, "root_paths", frozenset(map(_path, self.roots)))
+        wildcards = {k: v for k, v in self.file_rego_versions.items() if not _SPECIAL.isdisjoint(k)}
+        object.__setattr__(self, "_wildcards", wildcards)
+        if len(wildcards) > MAX_WILDCARDS:
+            raise ManifestError(
+                f"manifest has more than {MAX_WILDCARDS} patterns with wildcards in "
+                "file_rego_versions"
+            )
         if deep := next((each for each in self.roots if each.count("/") >= MAX_DEPTH), None):
             raise ManifestError(f"manifest root `{deep[:60]}…` has more than {MAX_DEPTH} levels")
         if len(set(self.roots)) < len(self.roots):
@@ -106,11 +121,15 @@ class Manifest:
 
     def version_of(self, name: str) -> int | None:
         """Return the Rego version of a file, 0 or 1, by its name from the root of the bundle: that
-        of the first matching pattern, else the bundle's; None if the manifest sets neither.
+        of its name, else of the first matching pattern, else the bundle's; None if the manifest
+        sets none. In OPA it is any of the patterns that match.
         """
         match = REGISTRY["glob.match"].call
-        for pattern, version in self.file_rego_versions.items():
-            if match(pattern, None, f"/{name}"):
+        path = f"/{name}"
+        if path in self.file_rego_versions and path not in self._wildcards:
+            return self.file_rego_versions[path]
+        for pattern, version in self._wildcards.items():
+            if match(pattern, None, path):
                 return version
         return self.rego_version
 
