@@ -23,23 +23,31 @@ def matches(pattern: str, name: str) -> bool:
 @lru_cache(maxsize=256)
 def _translate(pattern: str) -> str:
     """Return a regular expression for the pattern; one that matches nothing if it is not valid."""
-    parts: list[str] = []
+    chunks = [""]
     at = 0
     try:
         while at < len(pattern):
             if pattern[at] == "[":
                 part, at = _read_class(pattern, at + 1)
-            elif pattern[at] in "*?":
-                # Several stars are one, which takes less time.
-                part = "[^/]*" if pattern[at] == "*" else "[^/]"
-                part, at = "" if parts[-1:] == [part] and "*" in part else part, at + 1
+            elif pattern[at] == "?":
+                part, at = "[^/]", at + 1
+            elif pattern[at] == "*":
+                if chunks[-1] or len(chunks) == 1:  # several stars are one
+                    chunks.append("")
+                part, at = "", at + 1
             else:
                 char, at = _read_char(pattern, at)
                 part = re.escape(char)
-            parts += [part] if part else []
+            chunks[-1] += part
     except IndexError:  # the pattern ends within a class or an escape
         return _NOTHING
-    return "".join(parts)
+    first, *others = chunks
+    if not others:
+        return first
+    # What follows a star is found where it stands first, as Go finds it, and not looked for again:
+    # else many stars would take time by a power of the length. The last one reaches to the end.
+    *middle, last = others
+    return first + "".join([f"(?>[^/]*?{chunk})" for chunk in middle]) + f"[^/]*{last}"
 
 
 def _read_char(pattern: str, at: int) -> tuple[str, int]:
