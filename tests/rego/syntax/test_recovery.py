@@ -60,7 +60,7 @@ def key(error: Diagnostic) -> tuple[int, int, str]:
             ["a", "c[x]"],
         ),
         ("default a := x\n\nb := 1", ["3:1"], ["b"]),
-        ("p.q[x].r if )\n\nf(x, y) := ) \n\ng(x) if {\n    x\n}", ["5:12"], ["g"]),
+        ("p.q[x].r if )\n\nf(x, y) := ) \n\ng(x) if {\n    x\n}", ["3:13", "5:12"], ["g"]),
         ("package q\n\nb := 1", ["3:1"], ["b"]),
     ],
 )
