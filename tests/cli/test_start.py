@@ -88,7 +88,7 @@ ONE_SUM = (
     r"doorward(\.base(\.(cancellation|collector|digits|exporting|os_errors|records))?)?"
     r"|doorward\.cli(\.(arguments|capabilities|colors|durations|errors|eval|extensions|go_flags|input_document|main"
     r"|metrics|profiles|queries|results|saved_programs|schemas))?|doorward\.cli\.extras"
-    r"|doorward\.bundles(\.(file_patterns|loader|sources))?|doorward\.pdp(\.(error_documents|extensions|solutions))?"
+    r"|doorward\.bundles(\.(loader|sources))?|doorward\.pdp(\.(error_documents|extensions|solutions))?"
     r"|doorward\.rego(\.(caches|capabilities|clock|code|conversion|engine|errors|json_text|modules|numbers|options|pointers|policies"
     r"|queries|query_text|shared|source|time_limits|timers|tools|values))?"
     r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?|doorward\.rego\.partial(\.options)?"

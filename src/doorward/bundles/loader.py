@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from doorward.base.os_errors import io_message
 from doorward.base.records import record
-from doorward.bundles.file_patterns import matches
 from doorward.rego import Diagnostic, Value
 from doorward.rego.golang import JSONError, read_data, read_json
 from doorward.rego.shared import CALL_ERRORS, Key, ParseError, Source, Timers, render
@@ -296,6 +295,13 @@ def split_prefix(argument: str) -> tuple[tuple[str, ...], str]:
     return (), argument
 
 
+def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
+    """Return True if one of the patterns `ignore` matches the name of a file or folder."""
+    from doorward.bundles.file_patterns import matches  # few commands ignore anything
+
+    return any(matches(pattern, name) for pattern in ignore)
+
+
 def _walk(
     path: str,
     prefix: tuple[str, ...],
@@ -326,7 +332,7 @@ def _walk(
     except OSError as error:
         raise LoadError([io_message("open", path, error)]) from None
     for name in names:
-        if name.startswith("..") or any(matches(pattern, name) for pattern in ignore):
+        if name.startswith("..") or (ignore and _is_ignored(name, ignore)):
             continue
         inner = name if path == "." else os.path.join(path, name)
         below = (*prefix, name) if os.path.isdir(inner) else prefix

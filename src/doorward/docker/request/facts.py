@@ -410,25 +410,27 @@ class _Questions:
         if the caller must not wait.
         """
         target = f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
-        # Once: two rules of one decision must not be told different things.
-        if target not in self._answers:
-            self._answers[target] = self._answer(target)
-        answer = self._answers[target]
+        answer = self._answer(target)
         return answer if type(answer) is dict or answer is _MISSING else None
 
     def ask_list(self, target: str) -> list[Any] | None:
         """Return the daemon's JSON list at `target`; None without a usable answer. WaitError if the
         caller must not wait.
         """
-        if target not in self._answers:
-            self._answers[target] = self._answer(target)
-        answer = self._answers[target]
+        answer = self._answer(target)
         return answer if type(answer) is list else None
 
     def _answer(self, target: str) -> Any:
-        """Return the daemon's answer to a GET; _MISSING for 404, None for any other failure.
-        WaitError if the caller must not wait.
+        """Return the daemon's answer to a GET, the same one for each question of a request: two
+        rules of one decision must not be told different things. _MISSING for 404, None for any
+        other failure. WaitError if the caller must not wait.
         """
+        if target not in self._answers:
+            self._answers[target] = self._fetch(target)
+        return self._answers[target]
+
+    def _fetch(self, target: str) -> Any:
+        """Send a GET to the daemon; the result and the error are those of `_answer`."""
         try:
             status, content = self._get(target)
             if status == 404:
