@@ -150,7 +150,9 @@ class DirectTransport(asyncio.Transport):
         self._watch()
 
     def _watch(self) -> None:
-        """Register the socket for reading, or unregister it, as the protocol now wants."""
+        """Register the socket with the loop for reading, or unregister it, so that it is watched
+        exactly while the protocol wants to read and the connection is not closing.
+        """
         should_read = self._wants_reading and not self._is_closing
         if should_read is not self._is_reading:
             self._is_reading = should_read
@@ -190,8 +192,9 @@ class DirectTransport(asyncio.Transport):
             self._read()
 
     def _read_last(self) -> None:
-        """Shut down reading, pass bytes that arrived meanwhile to the protocol, and stop
-        watching.
+        """Shut down reading, and pass the bytes that arrived just before to the protocol. The loop
+        then no longer watches the socket for reading, and the connection can still write. An error
+        of the socket loses the connection.
         """
         try:
             # From here on the kernel fails the client's writes; what came before can still be read.
@@ -214,9 +217,11 @@ class DirectTransport(asyncio.Transport):
         self._most_unsent = READ if high is None else high
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send `data` at once, and queue what the socket does not take.
+        """Send `data` at once as far as the socket takes it, and queue the rest.
 
-        Pauses the protocol if too much is queued. Does nothing while the connection closes.
+        Pauses the protocol once more bytes are queued than `set_write_buffer_limits` allows. Does
+        nothing while the connection closes. Raises nothing: an error of the socket loses the
+        connection.
         """
         if self._is_closing or not data:
             return
@@ -245,7 +250,10 @@ class DirectTransport(asyncio.Transport):
             return 0
 
     def _write_on(self) -> None:
-        """Send queued bytes; when all are sent, resume the protocol and finish a pending close."""
+        """Send queued bytes; the loop calls it whenever the socket can take more. Once all are
+        sent, resume a paused protocol, then do what waited for this: close the connection, or shut
+        down its sending side (`write_eof`).
+        """
         sent = self._send(self._unsent)
         if self._is_lost:
             return
@@ -285,7 +293,10 @@ class DirectTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close once everything queued is sent; nothing more is read."""
+        """Stop reading, and close once everything queued is sent: at once if nothing is. Later
+        writes are ignored, and a second call does nothing. The protocol is told in a later turn of
+        the loop.
+        """
         if not self._is_closing:
             self._is_closing = True
             self._watch()
@@ -297,8 +308,9 @@ class DirectTransport(asyncio.Transport):
         self._lose(None)
 
     def _lose(self, error: OSError | None) -> None:
-        """Drop queued bytes and schedule `connection_lost`, with the error or None; only the first
-        call counts.
+        """End the connection at once: drop queued bytes, unregister the socket and schedule
+        `connection_lost`, with `error`, or None for an orderly end. The socket is closed after that
+        call. Further calls do nothing.
         """
         if self._is_lost:
             return

@@ -208,8 +208,9 @@ class LoopServer:
         self._is_idle = False
 
     def start(self) -> None:
-        """Start the thread, which `/health` watches from then on, and block until it serves; raise
-        NotServingError if it fails.
+        """Start the thread, and block until its loop listens on all endpoints. From then on
+        `parts`, if any, watch the thread. Raise NotServingError if the loop fails before that; the
+        fault was reported.
         """
         self._thread.start()
         # The thread sets it in every case, so that a fault at the start does not block here.
@@ -242,8 +243,11 @@ class LoopServer:
             self._loop.call_soon_threadsafe(run)
 
     def stop(self, grace: float) -> None:
-        """Accept no more, let open requests end within `grace` seconds, and close; blocks until
-        then.
+        """Stop the server, and block until its thread has ended, at most `grace` + 2 seconds. Open
+        requests may end within `grace` seconds; then their connections are aborted.
+
+        Listening stops at once with `shares_sockets`, else with the server. One that was never
+        started only closes its loop.
         """
         if self._parts is not None:
             self._parts.remove(self._part)
@@ -278,8 +282,9 @@ class LoopServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Listen on all endpoints, release `start`, and wait for the end; then close listeners and
-        abort connections.
+        """Run the server: listen on all endpoints, let `start` return, and wait until `_end` is
+        called. Then close the listeners, abort the connections and wait until they are gone. An
+        exception before `start` is released makes it raise NotServingError.
         """
         self._ended = self._loop.create_future()
         self._endpoints = self._open_endpoints(self._loop)
@@ -297,7 +302,10 @@ class LoopServer:
         await self._loop.shutdown_asyncgens()
 
     async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer | DirectListener:
-        """Listen at an endpoint and return the listener: ours if it `is_direct`, else asyncio's."""
+        """Listen at an endpoint and return the listener: a `DirectListener` if it `is_direct`, else
+        asyncio's server, with TLS if the endpoint has a context. The socket's file, if any, stays
+        when it closes.
+        """
         if endpoint.is_direct:
             return DirectListener(self._loop, endpoint.socket, lambda: self._accept(endpoint))
         options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}
@@ -333,8 +341,9 @@ class LoopServer:
         return list(dict.fromkeys(each.connections for each in self._endpoints))
 
     def _sweep(self) -> None:
-        """Expire connections and schedule the next sweep; end a draining server without
-        connections.
+        """Report that the loop is alive, let connections past a time limit end, and schedule the
+        next sweep: sooner while the server drains, later without connections. A draining server
+        without connections ends.
         """
         self._part.beat()
         for each in self._connections:
@@ -350,7 +359,9 @@ class LoopServer:
             self._is_idle = is_idle
 
     def _sweep_in(self, seconds: float) -> None:
-        """Schedule the next sweep after `seconds`, in place of the scheduled one."""
+        """Schedule the next sweep in `seconds`, and cancel the one that was scheduled. None is
+        scheduled once the server is ending. The server no longer counts as idle.
+        """
         if self._next_sweep is not None:
             self._next_sweep.cancel()
         self._is_idle = False
@@ -358,8 +369,11 @@ class LoopServer:
             self._next_sweep = self._loop.call_later(seconds, self._sweep)
 
     def _drain(self, grace: float) -> None:
-        """Accept what waits at direct listeners, stop listening if other processes share the
-        sockets, shut connections down, and end after `grace` seconds at the latest.
+        """Begin the end of the server: let its connections end after their open requests, and end
+        the server with the last of them, after `grace` seconds at the latest.
+
+        What waits at direct listeners is accepted first. Listening stops only if other processes
+        share the sockets; else new connections are accepted and drained too.
         """
         self._draining = True
         for each in self._listening:

@@ -180,7 +180,10 @@ class Peers:
             thread.start()
 
     def _answer_next(self, answer: Callable[[Mapping[str, Any]], Any], part: Part) -> bool:
-        """Wait for one question and answer it; return False once this worker stops."""
+        """Block until a question of another worker arrives or this worker stops, and send its
+        answer, if another thread did not take the question. Return False once this worker stops, so
+        that the thread ends. `part` counts as resting while it waits.
+        """
         # Waiting for a question may take for ever, and is not being stuck.
         part.rest()
         self._wait()

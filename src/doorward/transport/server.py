@@ -166,8 +166,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle the received bytes if it is this connection's turn; else keep them and pause
-        reading.
+        """Handle the `nbytes` bytes that the loop has read into the shared buffer. If `Turns` does
+        not allow that now, or earlier bytes wait, they are kept for this connection's turn, and
+        reading from the socket pauses.
         """
         # A copy: the next socket that is read overwrites the shared buffer.
         data = bytes(self._buffer[:nbytes])
@@ -191,8 +192,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return self._may_write and len(self._unread) > 0
 
     def read_piece(self) -> int:
-        """Handle the next piece of kept bytes and return its size; resume reading after the
-        last.
+        """Handle the next piece of the bytes that wait, and return its size; the account decides
+        how large it is. Reading from the socket resumes after the last piece. If the connection
+        closes, the rest is dropped.
         """
         size = self.account.piece
         piece, self._unread = self._unread[:size], self._unread[size:]
@@ -233,7 +235,9 @@ class _Protocol(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection and abort its streams."""
+        """Forget the connection, which the loop reports as closed: free its slot and its turns, and
+        abort its open streams. A fault of a stream's route is reported. Nothing is written.
+        """
         self._connections.remove(self)
         # A reader that waits would be called once more, on a connection that is gone.
         self._turns.leave(self)
@@ -258,7 +262,10 @@ class _Protocol(asyncio.BufferedProtocol):
             self._resume_reading()
 
     def _flush(self) -> None:
-        """Write the responses that were made outside of `_feed`; close if everything is drained."""
+        """Write what the HTTP/2 connection has ready to send outside of `_feed`, such as answers
+        made later, and close once it is drained after a shutdown. Does nothing if the client is
+        gone.
+        """
         if self._transport is None:
             return
         written = self._connection.take()
@@ -268,8 +275,10 @@ class _Protocol(asyncio.BufferedProtocol):
             self._close()
 
     def expire(self) -> None:
-        """End what is past its time limit; abort a closing connection whose client does not
-        read.
+        """Let the HTTP/2 connection end what is past its time limit, and write what it answers;
+        called in each sweep. Closes once it is drained. A connection that is still closing `LINGER`
+        seconds after the first sweep that found it so is aborted. The account of reading time is
+        halved.
         """
         self.account.fade()
         if self._transport is not None and self._transport.is_closing():
@@ -299,7 +308,9 @@ class _Protocol(asyncio.BufferedProtocol):
             self._close()
 
     def close(self) -> None:
-        """Tell the client and close, whatever is open."""
+        """Close whatever is open: abort the streams and tell the client by GOAWAY, which is still
+        sent.
+        """
         written = self._connection.close()
         if written and self._transport is not None:
             self._transport.write(written)

@@ -80,8 +80,9 @@ class _AlertingObject(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Do the handshake. If it fails and an alert must be sent, raise SSLWantReadError first,
-        and the failure in the next call.
+        """Do the next step of the handshake, as `ssl.SSLObject.do_handshake` does. If it fails and
+        an alert is ready to be sent, raise SSLWantReadError instead of the failure, which each
+        later call raises.
         """
         if self._failure is not None:
             raise self._failure

@@ -134,7 +134,10 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """Read pieces of the waiting connections for `SLICE` seconds, the least served first."""
+        """Read pieces of the waiting connections, one after the other, until `SLICE` seconds have
+        passed; each time the one with the least reading time lately. If some still wait, the next
+        turns are scheduled after the loop has looked at its sockets.
+        """
         self._is_due = False
         self._used = 0.0
         waiting = self._waiting

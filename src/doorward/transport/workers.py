@@ -120,8 +120,9 @@ class Channel:
                 self.is_open = False
 
     def receive(self) -> Iterator[dict[str, Any]]:
-        """Yield the messages that have arrived, without waiting; clears `is_open` if the other side
-        is gone.
+        """Yield the messages that have arrived completely, without waiting for more; a part of one
+        is kept for the next call. Clears `is_open` if the other side is gone, before what came from
+        it is yielded. Raise ValueError for a message that is not JSON.
         """
         try:
             # A socket with a timeout does not block; its own `recv` would wait for that long.
@@ -227,11 +228,13 @@ class Supervisor:
     # Generations
 
     def begin(self, work: Work) -> None:
-        """Fork a generation of workers that run `work`, and stop the one before once the new one
-        serves, at the latest `PREPARING` seconds after it was prepared or when one of it has died.
+        """Replace the workers by a new generation that runs `work`, and block until it serves. The
+        old ones are stopped when all new ones serve or one of them has died, `PREPARING` seconds
+        after they were prepared at the latest. Older generations that still end may delay the
+        begin.
 
-        Blocks until then. Raise GenerationError if a worker ends before it is prepared, or is not
-        prepared within `PREPARING` seconds; the new ones are killed, and the old generation stays.
+        Raise GenerationError if a worker ends before it is prepared, or is not prepared within
+        `PREPARING` seconds; the new ones are killed, and the old generation stays.
         """
         # Each generation holds its policies in memory: quick reloads must not pile them up.
         while len(self._leaving) > LEAVING * self._count:
@@ -284,7 +287,9 @@ class Supervisor:
         self._watched = descriptors_to_watch
 
     def poll(self, seconds: float) -> frozenset[int]:
-        """Wait at most `seconds` for messages, and return the watched descriptors that can be read.
+        """Wait for messages of workers and note them, until a message or `wake` comes, a watched
+        descriptor can be read, or something is due, at most `seconds`. Return the watched
+        descriptors that can be read.
 
         Also restarts dead workers when their pause is over, kills workers that are stuck or too
         slow to end, and reaps those that have ended.
@@ -325,8 +330,8 @@ class Supervisor:
         return self._watched & readable
 
     def _until_due(self) -> float:
-        """Return the seconds until the next restart, kill or look at an ending worker is due;
-        `SILENT` if none is.
+        """Return the seconds for which `poll` may wait: until the next restart or kill is due, or
+        an ending worker must be checked again. 0.0 if one is overdue, `SILENT` if there is none.
         """
         due = [*self._due.values()]
         # Nothing tells the end of a process whose channel is closed.
@@ -407,10 +412,12 @@ class Supervisor:
         self._expect_end(worker)
 
     def _reap(self, worker: Worker) -> None:
-        """Reap a worker that has ended, or give up one that does not end after SIGKILL, and pass it
-        to `on_end` if it has sent a state; nothing happens to one that may still end.
+        """Note the end of a worker's process without waiting for it; nothing happens while it runs
+        or its channel is open. A worker that does not end within `_ENDING` seconds after SIGKILL is
+        given up, which counts as its end.
 
-        One that ended by itself is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
+        It is passed to `on_end` if it has sent a state. One of the current generation that was not
+        stopped is restarted after a pause, which doubles up to `LONGEST_PAUSE`.
         """
         code = None
         # Not while its channel is open: its last state may be in there.

@@ -137,8 +137,12 @@ class _Turns:
         self._is_closed = False
 
     def receive(self, message: bytes) -> None:
-        """Queue a message, and answer what waits unless an answer is being made in a thread. Raise
-        GrpcError RESOURCE_EXHAUSTED beyond a limit, and the GrpcError of an answer.
+        """Queue a message of the client, and answer what waits unless an answer is being made in a
+        thread.
+
+        Raise GrpcError RESOURCE_EXHAUSTED if there are too many messages, too many wait, the client
+        does not read the responses, or the budget of bytes has no room. The error of an answer
+        passes through and ends the call.
         """
         limits = self._exchanges.limits
         self._count += 1
@@ -221,7 +225,9 @@ class _Turns:
             self._call.fail(error)
 
     def _send(self, answer: bytes | GrpcError) -> None:
-        """Send an answer; raise GrpcError if it is an error or larger than the limit."""
+        """Send an answer to the client. Raise it if it is a GrpcError, and raise RESOURCE_EXHAUSTED
+        if it has more than `max_send` bytes: the caller ends the call with the error.
+        """
         if isinstance(answer, GrpcError):
             raise answer
         most = self._exchanges.limits.max_send

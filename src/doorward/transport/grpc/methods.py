@@ -275,9 +275,11 @@ class Services:
             return _Refusal(trailers_only(error.status, error.message))
 
     def _resolve(self, request: Request) -> Route:
-        """Return the route of a request, or a refusal for another HTTP method or content type.
+        """Return the route of a request; for another HTTP method than POST or another content type
+        than gRPC's, a route that refuses it with the HTTP status 405 or 415.
 
-        Raise GrpcError if the gRPC method or the encoding is unknown, or the timeout malformed.
+        Raise GrpcError if the gRPC method or the message encoding is unknown, the timeout is
+        malformed, or `bind` raises it.
         """
         if request.method != b"POST":
             # An HTTP status, since a client that is not gRPC's does not look at trailers.
@@ -389,9 +391,11 @@ class _Unary:
         stream.deadline = stream.sender.now + self._seconds
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Collect the request message, and run the method once the client has ended the stream.
+        """Collect the request message from the stream's data, and run the method once the client
+        has ended the stream (`ended`). The answer may be sent later.
 
-        A malformed, missing or second message ends the call with an error.
+        A malformed, missing, second or too large message ends the call with an error; nothing is
+        raised.
         """
         try:
             # A whole message in one frame, as Envoy sends it: it needs no buffer and no state.
@@ -407,11 +411,11 @@ class _Unary:
             self._fail(stream, error)
 
     def _collect(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Collect a message from several frames; run the method once the client has ended the
-        stream.
+        """Add data to the message of a stream, and with `ended` run the method on the complete
+        message.
 
         Raise GrpcError if there is a second message, or if it is missing, cut off, too large,
-        cannot be decompressed or exceeds the budget.
+        cannot be decompressed or exceeds the budget of all calls.
         """
         state = stream.state
         if state is None:
@@ -529,7 +533,10 @@ class _Streaming:
         self._seconds = timeout
 
     def open(self, stream: Stream) -> None:
-        """Start the handler of a call; a GrpcError or fault of the method ends the call."""
+        """Create the call of a stream and start its handler. A GrpcError of the method, such as for
+        too many calls, ends the call with its status, a fault with INTERNAL; the call then has no
+        handler.
+        """
         ends_at = 0.0
         if self._seconds is not None:
             stream.deadline = ends_at = stream.sender.now + self._seconds
@@ -544,9 +551,11 @@ class _Streaming:
             call.end(Status.INTERNAL, _EDGE.report(fault))
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
-        """Pass each complete message to the handler, and the end of the client's side.
+        """Pass each message that `data` completes to the call's handler, and with `ended` the end
+        of the client's side.
 
-        Ignored after the handler has ended. A GrpcError or fault of the handler ends the call.
+        A GrpcError or fault of the handler ends the call, as does an end within a message; nothing
+        is raised. Data of a call whose handler is gone is ignored.
         """
         call = stream.state
         assert isinstance(call, Call)

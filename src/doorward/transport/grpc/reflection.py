@@ -55,9 +55,9 @@ class Reflection:
         return _Conversation(self, call)
 
     def answer(self, message: bytes) -> list[bytes]:
-        """Return the serialized responses to a request; short requests are cached.
-
-        Raise GrpcError if it cannot be decoded.
+        """Return the serialized responses to a serialized reflection request; those to short
+        requests are cached. A name that is not known gets an error response. Raise GrpcError
+        INTERNAL if the request cannot be decoded. At least one call must have been opened before.
         """
         answers = self._answers.get(message)
         if answers is None:

@@ -150,8 +150,8 @@ class AsgiCall:
         self._may_write.set()
 
     def start(self, app: AsgiApp | None) -> None:
-        """Run the application in a task; answer 404 without an application, 400 for a malformed
-        target.
+        """Start the application in a task and return at once. Without an application the request is
+        answered with 404, with a malformed target with 400, and no task is started.
         """
         if app is None:
             self._connection.respond(self._request, _NO_APPLICATION)
@@ -241,9 +241,11 @@ class AsgiCall:
             await self._may_write.wait()
 
     def _begin(self, message: Message) -> None:
-        """Build the head of the response, which is written with the first part of the body.
+        """Build the head of the response from the event `http.response.start`. It is only stored
+        here, and written with the first part of the body.
 
-        Without `content-length` the body is chunked, or in HTTP/1.0 ends with the connection.
+        Without `content-length` the body is chunked, or in HTTP/1.0 ends with the connection. Of
+        the application's `connection` headers only `close` has an effect: the connection ends.
         """
         self._has_begun = True
         status = message["status"]
@@ -275,10 +277,12 @@ class AsgiCall:
         self._head = b"".join(lines)
 
     def _write_body(self, body: bytes, *, more: bool) -> None:
-        """Write a part of the body, and end the call with the last one (`more` False).
+        """Write a part of the body, the first one with the head, and finish the call with the last
+        one (`more` is False).
 
-        Raise RuntimeError if the body exceeds the announced length within this part, or ends before
-        it. Parts that come after the announced length is complete are dropped.
+        Raise RuntimeError if this part exceeds the announced length, or is the last and leaves the
+        body shorter. Once the length is complete, further parts are dropped, and so is any body of
+        a response that must not have one, such as one to HEAD.
         """
         out, self._head = self._head, b""
         if self._is_chunked:
@@ -316,8 +320,9 @@ def _tls_extension(tls: Any) -> dict[str, Any]:
 
 
 def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
-    """Return the ASGI scope of a request; ValueError or the parser's error if its target is
-    malformed.
+    """Return the ASGI scope of a request, always with the scheme `http`; `addresses` are those of
+    client and server. Raise ValueError, or HttpParserInvalidURLError of the parser, if the target
+    is malformed.
     """
     target = request.target
     if target.startswith(b"/"):

@@ -40,7 +40,9 @@ class BodyBudget:
         return Share(self, -self._free)
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes; return False, and take nothing, if that would exceed the limit."""
+        """Take `size` bytes for a body, on the loop's thread; return False, and take nothing, if
+        all bodies together would exceed the limit. Bytes given back by `give` are counted first.
+        """
         while self._given:
             self._taken -= self._given.popleft()
         if self._taken + size > self._limit:

@@ -159,7 +159,10 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection: cancel its requests and drop their bodies."""
+        """Forget the connection, which the loop reports as closed: free its slot, cancel the
+        request that is being answered, drop the queued ones and the bodies, and tell the ASGI calls
+        of the disconnect. Nothing is written.
+        """
         # First: whatever fails below, the slot of the connection is free again.
         self._connections.remove(self)
         self._transport = None
@@ -204,8 +207,11 @@ class HttpConnection(asyncio.Protocol):
         return None if self._current is not None and self._message != "body" else self._since
 
     def expire(self) -> None:
-        """Close, abort or refuse the connection if it is past a time limit; called in each
-        sweep.
+        """End the connection if a time limit has passed; called in each sweep.
+
+        An idle connection and one with a late head are closed; a body that is late is answered with
+        408. A client that does not read its response, or is still there `LINGER` seconds after the
+        last one, is aborted. While draining, an idle connection is closed after some sweeps.
         """
         if self._transport is None:
             return
@@ -290,8 +296,11 @@ class HttpConnection(asyncio.Protocol):
     # Bytes
 
     def _feed(self, data: bytes) -> None:
-        """Parse received bytes; refuse malformed ones, a head over the limits and too much chunk
-        framing.
+        """Pass received bytes to the parser, whose callbacks handle the requests in them.
+
+        Malformed bytes, a head over the limits and too much framing around small chunks are
+        answered with an error that ends the connection. Raises only what a callback raises by a
+        defect.
         """
         # The parser's callbacks change all of this in `feed_data`, so it is noted before.
         message = self._messages if self._message == "body" else 0
@@ -374,7 +383,9 @@ class HttpConnection(asyncio.Protocol):
     # As the parser calls it
 
     def on_message_begin(self) -> None:
-        """Start a new request; called by the parser."""
+        """Clear the head of the previous request and start the time limit of the new one; called by
+        the parser before its first byte.
+        """
         self._messages += 1
         self._message = READING[self._message]["begins"]
         self._head_size = 0
@@ -390,10 +401,12 @@ class HttpConnection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Check the head and create the request; called by the parser.
+        """Check the head and create the request, whose body follows; called by the parser. No
+        request is created once the connection is ending.
 
         Raise _RefusedError with the status to answer if the head breaks a limit or rule. A request
-        that expects `100-continue` goes to the application at once.
+        that expects `100-continue` goes to the application at once, unless another is being
+        answered.
         """
         parser, headers = self._parser, self._headers
         # Counted again: `_feed` sees heads that arrive in parts, not one that came whole.
@@ -468,10 +481,12 @@ class HttpConnection(asyncio.Protocol):
         self._share = None
 
     def on_message_complete(self) -> None:
-        """End the body of the request: end its stream if the body is streamed; else answer the
-        request, or queue it behind the current one. Called by the parser.
+        """End the request that is being read; called by the parser. A body that is streamed to the
+        application gets its end. Otherwise the complete request is answered, or queued while
+        another is being answered.
 
-        Does nothing after an upgrade. A full queue makes this request the last of the connection.
+        Nothing happens without a request, or for one whose upgrade is ignored. A full queue, or a
+        request without keep-alive, is the last that is read.
         """
         request = self._request
         if self._upgrades or request is None:
@@ -502,7 +517,10 @@ class HttpConnection(asyncio.Protocol):
     # Requests in turn
 
     def _begin(self, request: Request) -> None:
-        """Answer a request: at once, later by `respond`, or by the ASGI application."""
+        """Make a complete request the current one, and answer it. A response of
+        `Application.answer` is written at once, and `LATER` waits for `respond`; with None the ASGI
+        application is started.
+        """
         self._current = request
         response = self._application.answer(request, self.respond)
         if response is None:
@@ -511,8 +529,9 @@ class HttpConnection(asyncio.Protocol):
             self._write(request, response)
 
     def _begin_stream(self) -> None:
-        """Pass the request that is being read to the ASGI application, unless another is being
-        answered.
+        """Start the ASGI application on the request that is being read, with the body so far; the
+        rest is fed as it arrives. While another request is being answered, or once the connection
+        is ending, nothing is started; reading is paused or resumed in each case.
         """
         request = self._request
         if request is None or self._current is not None or self._life != "open":
@@ -546,8 +565,8 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _write(self, request: Request, response: Response) -> None:
-        """Write a complete response with date and length, without its body for HEAD; may end the
-        connection.
+        """Write a complete response with date and length, without its body for HEAD, and forget the
+        current request. Ends the connection if `ends` is True. The connection must not be gone.
         """
         transport = self._transport
         assert transport is not None
@@ -574,7 +593,10 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def ends(self) -> bool:
-        """True if the connection ends after the response that is due now."""
+        """True if the connection ends after the response that is due now: because its request is
+        not read completely, or because the connection or server is ending and no request waits in
+        the queue.
+        """
         if self._request is self._current:
             return True  # the rest of its body is not read
         ends = self._life != "open" or self._draining or self._connections.ends_soon
@@ -609,7 +631,9 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _finish(self, *, ends: bool) -> None:
-        """Forget the answered request; with `ends`, end the connection."""
+        """Forget the answered request and start the time limit for the next one. With `ends`, end
+        the connection (`_end`); without it, the caller begins the next request.
+        """
         self._current = self._call = self._stream = None
         self._since = self._connections.now
         self._sweeps_left = _DRAINED
@@ -617,7 +641,10 @@ class HttpConnection(asyncio.Protocol):
             self._end()
 
     def _go_on(self) -> None:
-        """Begin the requests that waited for the one that was answered; a fault of ours aborts."""
+        """Answer the queued requests until one of them is answered later, even if nothing more is
+        read from this connection. Then start the application on a request that is being read and
+        waited for this, and update reading. A fault of ours is reported and aborts the connection.
+        """
         try:
             # `last` goes on here: it ends reading, not the answers to what was read.
             while self._queue and self._current is None and self._life not in ("ending", "closed"):
@@ -682,7 +709,10 @@ class HttpConnection(asyncio.Protocol):
             transport.close()
 
     def _update_reading(self) -> None:
-        """Pause or resume reading: it pauses while responses, requests or body bytes wait."""
+        """Pause or resume reading from the socket. It is paused while the client does not read its
+        responses, requests are queued, the application has not taken the body that was fed, or a
+        long body waits for another request's answer; never while the connection is ending.
+        """
         transport = self._transport
         if transport is None or transport.is_closing():
             return

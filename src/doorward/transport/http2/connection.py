@@ -246,10 +246,11 @@ class Connection:
                 self._sender.reset(stream, ErrorCode.CANCEL)
 
     def _receive(self, data: bytes) -> None:
-        """Split received bytes into frames and handle each; an incomplete frame is kept.
+        """Split received bytes into frames and handle each; an incomplete frame, or preface, is
+        kept for the next bytes. Stops after a frame that closes the connection.
 
-        Raise Http2Error for a wrong preface, a frame that is too large or a connection error;
-        StreamErrors are answered here.
+        Raise Http2Error for a wrong preface, a frame that is too large or out of order, and as the
+        frames' methods do. A StreamError of theirs is answered with RST_STREAM.
         """
         if self._buffer or len(data) < self._needed:
             self._buffer += data
@@ -348,10 +349,12 @@ class Connection:
     # Frames
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle DATA (RFC 9113, 6.1): account for the windows and pass the bytes to the route.
+        """Handle DATA (RFC 9113, 6.1): count it against the windows, which are widened again, and
+        pass it to the stream's route; the last data of a request only after all received frames.
 
-        The last data of a request is passed after all received frames. Raise Http2Error or
-        StreamError for an exceeded window or a wrong length.
+        Raise Http2Error or StreamError if a window is exceeded, the padding or length is wrong, or
+        the credit is used up. DATA for a stream that is not open is ignored or an error
+        (`_check_closed`).
         """
         # With padding, and for closed streams too: flow control counts the whole payload of every
         # DATA frame (RFC 9113, 6.1 and 6.9), or both sides would no longer agree.
@@ -403,9 +406,11 @@ class Connection:
             )
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle HEADERS (RFC 9113, 6.2): pass on a complete header block (`_end_block`), or keep
-        the first part of one. Raise Http2Error for an invalid frame or stream id, or as
-        `_end_block`.
+        """Handle HEADERS (RFC 9113, 6.2): process a header block that is complete, else keep it as
+        the first part of one, which must be completed within `header_timeout`.
+
+        Raise Http2Error for an even stream id, wrong padding or priority, or a part that is too
+        large. Both kinds of errors of `_end_block` pass through.
         """
         # Clients use odd numbers, and 0 is the connection (RFC 9113, section 5.1.1).
         if not stream_id & 1:
@@ -543,8 +548,9 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle RST_STREAM (RFC 9113, 6.4): abort the stream. It costs credit, against rapid
-        resets. Raise Http2Error for a malformed frame, an idle stream, or if the credit is used up.
+        """Handle RST_STREAM (RFC 9113, 6.4): remove the stream and abort its route; for a stream
+        that has ended, do nothing. It costs credit, against rapid resets. Raise Http2Error for a
+        malformed frame, a stream that was never open, or if the credit is used up.
         """
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM must have four bytes")
@@ -558,9 +564,9 @@ class Connection:
         stream.route.abort(stream)
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame; an
-        acknowledgement is only checked. Raise Http2Error for an invalid frame or setting, and for
-        too many.
+        """Handle SETTINGS (RFC 9113, 6.5): apply each setting and acknowledge the frame. An
+        acknowledgement of our own settings changes nothing. Both cost credit. Raise Http2Error for
+        an invalid frame or setting, or if the credit is used up.
         """
         # By the number of settings: one frame can hold 2,730 of them (CVE-2019-9515).
         self._charge(1 + len(payload) // _SETTING.size)
@@ -586,8 +592,9 @@ class Connection:
         self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
     def _set(self, setting: int, value: int) -> None:
-        """Apply one setting of the client; unknown ones are ignored, a bad value raises
-        Http2Error.
+        """Apply one setting of the client. `INITIAL_WINDOW_SIZE`, `MAX_FRAME_SIZE` and
+        `HEADER_TABLE_SIZE` change how we send, `ENABLE_PUSH` is only checked, others are ignored.
+        Raise Http2Error for a value that is not allowed.
         """
         if setting == Setting.INITIAL_WINDOW_SIZE:
             self._sender.resize_windows(value)
@@ -604,8 +611,9 @@ class Connection:
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Answer PING (RFC 9113, 6.7); the acknowledgement of our own PING ends a drain. Raise
-        Http2Error for an invalid frame, and for too many.
+        """Answer PING (RFC 9113, 6.7). The acknowledgement of the PING that `shutdown` sent makes
+        the final GOAWAY due, which is written; others are ignored. Each costs credit. Raise
+        Http2Error for an invalid frame, or if the credit is used up.
         """
         self._charge(1)
         if stream_id:
@@ -638,8 +646,10 @@ class Connection:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut")
 
     def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        """Widen the send window of the connection or of a stream (RFC 9113, 6.9); a closed stream
-        is ignored. Raise Http2Error for a malformed frame and for an idle stream.
+        """Handle WINDOW_UPDATE (RFC 9113, 6.9): widen the send window of the connection (stream 0)
+        or of a stream, and write what waited for it; ignored for a closed stream. Raise Http2Error
+        for a wrong length, a stream that was never open, or used up credit; an increment that is 0
+        or too large is an error of the stream or connection.
         """
         self._charge(1)
         if len(payload) != 4:

@@ -51,8 +51,9 @@ class Request:
 
 
 def to_request(headers: Sequence[Header]) -> Request:
-    """Return the request that a header list describes; raise MalformedError if it violates a
-    rule.
+    """Return the request that a decoded header list describes; its fields are not merged. Raise
+    MalformedError if a pseudo-header is missing, empty, unknown, repeated or after a field, if a
+    field is not allowed, or `host` or `content-length` contradict others.
     """
     pseudo: dict[bytes, bytes] = {}
     fields: list[Header] = []
@@ -74,7 +75,8 @@ def to_request(headers: Sequence[Header]) -> Request:
 
 
 def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request:
-    """Return the request of checked fields.
+    """Return the request of `pseudo`, the pseudo-headers by name, and `fields`, which were each
+    checked. The authority is `:authority`, or else the `host` field, or b"".
 
     Raise MalformedError if a pseudo-header is missing or empty, `host` differs from `:authority`,
     or `content-length` is not a number of at most `MAX_LENGTH_DIGITS` digits.
@@ -119,7 +121,10 @@ def check_trailers(headers: Sequence[Header]) -> None:
 
 
 def _check_field(name: bytes, value: bytes) -> None:
-    """Raise MalformedError for a field that HTTP/2 forbids (RFC 9113, 8.2)."""
+    """Raise MalformedError for a field that HTTP/2 does not allow (RFC 9113, 8.2): a name that is
+    empty or has other characters than lower-case ones of HTTP names, an invalid value, a header of
+    the connection, or `te` other than `trailers`.
+    """
     if not name or name.translate(None, _NAME):
         raise MalformedError("a character is not allowed in a header field name")
     _check_value(value)

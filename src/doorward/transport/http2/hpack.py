@@ -110,8 +110,9 @@ class Decoder:
         return headers, size
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
-        """Return a literal field and the position after it; an indexed one enters the table (RFC
-        7541, 6.2).
+        """Return the literal field at `position`, whose first byte is `first`, and the position
+        after it (RFC 7541, 6.2). The field is added to the dynamic table if its first byte says so.
+        Raise HpackError if it is malformed or its name refers to no entry.
         """
         indexed = first & 0x40
         # Never indexed reads like not indexed: it binds who encodes a field again (RFC
@@ -148,8 +149,9 @@ class Decoder:
         self._evict()
 
     def _resize(self, size: int) -> None:
-        """Set the size of the dynamic table, evicting entries; HpackError above our setting (RFC
-        7541, 6.3).
+        """Apply the peer's update of the dynamic table's size to `size` bytes (RFC 7541, 6.3), and
+        evict the oldest entries that no longer fit. Raise HpackError if it is larger than the size
+        that we announced.
         """
         # The setting is ours and never changes, so an update above it is an attack or a fault.
         if size > self._limit:
@@ -190,9 +192,8 @@ def _integer(block: bytes, position: int, prefix: int) -> tuple[int, int]:
 
 
 def _string(block: bytes, position: int) -> tuple[bytes, int]:
-    """Return a string and the position after it, Huffman-decoded if so marked (RFC 7541, 5.2).
-
-    Raise HpackError if it is cut off or malformed.
+    """Return the string at `position`, Huffman-decoded if it is marked so, and the position after
+    it (RFC 7541, 5.2). Raise HpackError if it is cut off or its Huffman code is malformed.
     """
     if position >= len(block):
         raise HpackError("string is cut")

@@ -48,8 +48,9 @@ class HuffmanError(ValueError):
 
 
 def decode(data: bytes) -> bytes:
-    """Return the string that `data` encodes; raise HuffmanError for bad padding or an encoded
-    EOS.
+    """Return the bytes that `data` encodes in HPACK's Huffman code (RFC 7541, appendix B). Raise
+    HuffmanError if it contains the end-of-string symbol, or the bits after the last symbol are more
+    than seven or not all ones.
     """
     states, accepted = _table()
     state = 0

@@ -195,10 +195,9 @@ class Sender:
     # Responses
 
     def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
-        """Write a whole response: headers, body and trailers (blocks of `hpack.encode`); counts in
-        `answered`.
-
-        What does not fit into the windows waits for the client.
+        """Write a whole response and end the stream: `headers`, `body` and `trailers`, of which the
+        first and last are blocks of `hpack.encode`. What exceeds the client's windows is written
+        later, with the trailers. Counts in `answered` at once.
         """
         self.answered += 1
         size = len(body)
@@ -297,10 +296,9 @@ class Sender:
         self._header_prefix = _NO_TABLE
 
     def resize_windows(self, value: int) -> None:
-        """Apply the client's initial window: every stream's window changes by the difference (RFC
-        9113, 6.9.2).
-
-        Writes data that waited. Raise Http2Error if a window becomes too large.
+        """Apply the client's SETTINGS_INITIAL_WINDOW_SIZE: new streams begin with it, and the send
+        windows of open ones change by the difference (RFC 9113, 6.9.2). Writes data that waited if
+        they grow. Raise Http2Error if `value` or a window is too large.
         """
         if value > MAX_WINDOW:
             raise Http2Error(
@@ -320,8 +318,8 @@ class Sender:
             self._flush_blocked()
 
     def widen(self, increment: int) -> None:
-        """Widen the connection's window and write data that waited; Http2Error for 0 or too
-        much.
+        """Widen the send window of the connection by `increment` bytes, and write data that waited
+        for it. Raise Http2Error if the increment is 0 or the window exceeds `MAX_WINDOW`.
         """
         if not increment:
             raise Http2Error(
@@ -336,7 +334,9 @@ class Sender:
         self._flush_blocked()
 
     def widen_stream(self, stream: Stream, increment: int) -> None:
-        """Widen a stream's window and write its data that waited; StreamError for 0 or too much."""
+        """Widen the send window of a stream by `increment` bytes, and write its data that waited.
+        Raise StreamError if the increment is 0 or the window exceeds `MAX_WINDOW`.
+        """
         if not increment:
             # An error of the stream only; on the connection it is one of the connection
             # (RFC 9113, 6.9).
@@ -355,7 +355,9 @@ class Sender:
     # Frames
 
     def write(self, kind: FrameType, flags: int, stream_id: int, payload: bytes) -> None:
-        """Append one frame to the output."""
+        """Append one frame to the output, which `take` returns. Neither windows nor the client's
+        frame size are checked, and `on_output` is not called.
+        """
         size = len(payload)
         self._out.append(FRAME_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id))
         if payload:
