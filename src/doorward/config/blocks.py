@@ -45,16 +45,16 @@ class Block:
         )
 
     def location(self, key: str) -> str:
-        """Return the location of a key for messages: `file:line: path.key`, without the parts that
-        are not known.
+        """Return where `key` is, for messages: `file:line: path.key`, without the file or line if
+        it is not known. The key need not exist in the block.
         """
         line = self.lines.get(key)
         where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
         return where + (f"{self.path}.{key}" if self.path else key)
 
     def block(self, key: str) -> Block:
-        """Return the object at `key`, an empty one if it is absent or null. Raise `ConfigError` for
-        any other value.
+        """Return the block at `key`, a single key without dots. If it is absent or null, return an
+        empty block with its path. Raise ConfigError if the value is not an object.
         """
         value = self.values.get(key)
         if value is None:

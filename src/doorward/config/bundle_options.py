@@ -62,8 +62,9 @@ _DELAY: Final = convert(
 
 
 def check_delays(block: Block) -> None:
-    """Raise ConfigError if only one of `min_delay_seconds` and `max_delay_seconds` is set, one is
-    out of bounds, or the maximum is below the minimum.
+    """Raise ConfigError if only one of `min_delay_seconds` and `max_delay_seconds` is set in the
+    block, one is not an integer from 0 to `MAX_DELAY`, or the maximum is below the minimum. It is
+    valid that both are absent or null.
     """
     keys = ("min_delay_seconds", "max_delay_seconds")
     if all(block.values.get(key) is None for key in keys):
@@ -216,8 +217,9 @@ class OlderBundle:
             raise ConfigError(f"{block.location('name')} must not be empty")
 
     def options(self) -> BundleOptions:
-        """Return the bundle as the newer key `bundles` would declare it; its resource is
-        `PREFIX/NAME`.
+        """Return the bundle of the older key `bundle` in the form of one of `bundles`, with the
+        resource `PREFIX/NAME`. Its service is not resolved and its signatures are not verified yet
+        (`with_sources`).
         """
         resource = f"{self.prefix.strip('/')}/{self.name.strip('/')}".strip("/")
         return BundleOptions(self.name, self.service, resource, self.polling, self.trigger)

@@ -522,8 +522,8 @@ class Config:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise `ConfigError` for keys that are not supported, and if both `bundle` and `bundles`
-        are set.
+        """Check the keys of the whole configuration before they are read: raise ConfigError if one
+        in `REFUSED` has a value that is not empty, and if both `bundle` and `bundles` are set.
         """
         for key, instead in REFUSED.items():
             if block.values.get(key):

@@ -282,8 +282,9 @@ def number(
     most: float = math.inf,
     message: str = "",
 ) -> Kind[float]:
-    """Return the kind of the numbers greater than `above`, or from `least`, up to `most`; without
-    both there is no lower bound. `message` is the text of the error; `{value}` in it is replaced.
+    """Return the kind of the numbers, integers included, within bounds: greater than `above` or at
+    least `least`, of which one at most is set, and at most `most`. Without bounds all numbers but
+    NaN are valid. `message` replaces the text of the error; `{value}` in it is the value.
     """
     first = f"above {above:g}" if above is not None else f"{least:g}" if least is not None else ""
     expected = f"must be {first}"
@@ -534,7 +535,10 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema_of(each: Option, parts: Mapping[str, type]) -> dict[str, Any]:
-    """Return the JSON Schema of an option, with its description (without links) and its default."""
+    """Return the JSON Schema of one option: that of its kind, or of the section below it, with its
+    description, without links, and its default. `parts` are section classes by dotted path, such as
+    `plugins.NAME`, of which those below this option replace its schema.
+    """
     schema: dict[str, Any] = dict(each.kind.schema)
     if each.kind.below is not None:
         inner = json_schema(each.kind.below)

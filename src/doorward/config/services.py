@@ -181,7 +181,7 @@ class _Metadata:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError without a region."""
+        """Raise ConfigError without `aws_region`: here no environment variable replaces it."""
         if not block.get("aws_region", str, ""):
             where = block.location("aws_region")
             raise ConfigError(f"{where} must be specified for AWS metadata credential service")
@@ -319,7 +319,9 @@ class _AwsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError unless a source of AWS keys is configured."""
+        """Raise ConfigError unless one of the keys `…_credentials` is set, which are the sources of
+        AWS keys; `{}` counts as set.
+        """
         if not _has_any(block, _SOURCES):
             where = f"{block.file}: {block.path}" if block.file else block.path
             raise ConfigError(
@@ -364,7 +366,9 @@ class _KmsBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError without a name, or for an algorithm that is not in `KMS_ALGORITHMS`."""
+        """Raise ConfigError if the `name` of the key in AWS KMS is missing or empty, or if
+        `algorithm` is missing or not in `KMS_ALGORITHMS`.
+        """
         if not block.get("name", str, ""):
             raise ConfigError(
                 f"{block.location('name')} must not be empty: name the key in AWS KMS"
@@ -443,8 +447,9 @@ class OAuth2:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError for keys in Azure Key Vault, and for a KMS key without
-        `aws_signing`.
+        """Raise ConfigError for `azure_keyvault` and `azure_signing`, which are not supported, and
+        for `aws_kms` without `aws_signing`. The other conditions need the keys, and are checked by
+        `complete_keys`.
         """
         for name in ("azure_keyvault", "azure_signing"):
             if block.values.get(name) is not None:
@@ -455,10 +460,12 @@ class OAuth2:
             raise ConfigError(f"{block.location('aws_kms')}: aws_kms and aws_signing required")
 
     def complete_keys(self, block: Block, keys: Mapping[str, Key]) -> OAuth2:
-        """Return the credentials with the keys that they name. Raise `ConfigError` if the URL is
-        not https, a key is missing, or the options do not fit the grant: client credentials need
-        exactly one way to authenticate, and a client id unless they are signed; `aws_kms` is for
-        them only.
+        """Return a copy with the defaults filled in and the signing key (from `keys`) or KMS key
+        that the options name. `block` is the one of `oauth2`.
+
+        Raise ConfigError if the URL is not https, a key does not exist, or the options do not fit
+        the grant. `client_credentials` needs exactly one of `_SECRETS` and `aws_kms`, and a client
+        ID unless a key signs; `jwt_bearer` needs `signing_key`, and not `aws_kms`.
         """
         if not self.token_url.startswith("https://"):
             raise ConfigError(f"{block.location('token_url')} required to use https scheme")
@@ -594,7 +601,9 @@ class _Methods:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError for several methods, and for an unknown one."""
+        """Raise ConfigError if `credentials` has more than one method that is not null, or one that
+        is not known. No method is valid: requests are then sent without credentials.
+        """
         used = [name for name, value in block.values.items() if value is not None]
         if len(used) > 1:
             raise ConfigError(

@@ -75,8 +75,10 @@ def asks_for_traces(environment: Mapping[str, str]) -> bool:
 
 
 def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
-    """Return the options that OpenTelemetry's variables set, with the defaults of its
-    specification. Raise ConfigError for values that are not valid or not supported.
+    """Return the trace options that OpenTelemetry's environment variables set: those for traces
+    (`OTEL_EXPORTER_OTLP_TRACES_…`) before those for all signals, else the specification's defaults.
+    Does not check that traces are on (`asks_for_traces`). Raise ConfigError for a value that is not
+    valid or not supported.
     """
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter != "otlp":
@@ -292,8 +294,9 @@ class TraceBlock:
         return self.encryption in ("tls", "mtls")
 
     def options(self) -> TraceOptions | None:
-        """Return the options of the exporter, with the usual address if none is set; the client
-        certificate only for `mtls`. None if `type` is not set: no traces.
+        """Return the options of the exporter; None, which turns traces off, if `type` is not set.
+        Without an address it is the protocol's default one. The client certificate is left out
+        unless `encryption` is `mtls`.
         """
         if not self.kind:
             return None

@@ -164,7 +164,10 @@ class _Reader:
         return self.value(documents[0], path) if documents else None
 
     def value(self, item: Located, path: str) -> Any:
-        """Convert located YAML to blocks, lists and scalars; `path` is its dotted location."""
+        """Convert parsed YAML to blocks, lists and scalars at any depth, with variables replaced;
+        `path` is the dotted path of `item`, "" for the whole file. Raise ConfigError for a scalar
+        or a variable that cannot be used; a variable that is not set may only add a warning.
+        """
         if isinstance(item.value, dict):
             values = {
                 key: self.value(inner, f"{path}.{key}" if path else key)

@@ -429,8 +429,9 @@ class _Session:
 
 
 def _read_sign_on(source: AwsSource) -> _SignedOn:
-    """Read the session that `aws sso login` stored for the profile. CredentialsError if profile or
-    session is missing or invalid.
+    """Read the session that `aws sso login` stored for the profile of `source`, from the AWS
+    configuration file and the cache of sessions. It may have expired; values missing from the cache
+    are "" or 0. CredentialsError if the profile lacks a setting, or a file cannot be read.
     """
     home = os.path.expanduser("~/.aws")
     path = source.path or os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")

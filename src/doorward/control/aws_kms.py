@@ -54,8 +54,9 @@ class KmsSigner:
         return f"{text.decode()}.{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}"
 
     def _sign(self, digest: bytes) -> bytes:
-        """Send a digest to KMS and return the signature in DER. CredentialsError if there is
-        none.
+        """Let KMS sign a digest, made with the hash of the key's algorithm, and return the
+        signature in DER. CredentialsError if there are no AWS keys, KMS cannot be reached or
+        refuses, or its response has no signature in base64.
         """
         keys = self._chain.get()
         body = {

@@ -72,7 +72,9 @@ class BundleMetrics(Collector):
                     self._observe(name, status)
 
     def _observe(self, name: str, status: BundleStatus) -> None:
-        """Observe the duration of each stage in a status."""
+        """Add the durations in a bundle's status, in nanoseconds, to the histogram; only those of
+        the loading stages in `STAGES` are exported.
+        """
         for stage, spent in status.metrics.items():
             if stage in STAGES:
                 self._duration.labels(name, stage).observe(spent)

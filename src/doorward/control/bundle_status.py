@@ -53,8 +53,9 @@ class BundleStatus:
         return bool(self.message)
 
     def document(self) -> dict[str, Any]:
-        """Return the status as JSON in the form of OPA's status reports; fields without a value are
-        left out, except times.
+        """Return the status as a JSON object in the form of OPA's status reports. Times are RFC
+        3339, and year 1 if never; other fields without a value are left out. `code` is there only
+        after a failure.
         """
         result: dict[str, Any] = {"name": self.name}
         if self.active_revision:

@@ -231,7 +231,10 @@ class Bundles:
         return drive(self._pollers[name].round())
 
     def _activate_saved(self, names: list[str]) -> None:
-        """Activate the bundles that an earlier run saved; failures are logged and in `statuses`."""
+        """Activate those of the named bundles, which must be configured, that an earlier run saved
+        to disk; others are skipped. A bundle that cannot be read, verified or activated is logged
+        and its status says so.
+        """
         bundles: dict[str, Bundle] = {}
         for name in names:
             try:
@@ -316,8 +319,9 @@ class Bundles:
         return is_current
 
     def _take_bundle(self, name: str, bundle: Bundle, download: Download, timers: Timers) -> bool:
-        """Activate a downloaded bundle, then save it. Return False, with the reason logged and in
-        `statuses`, if it was refused.
+        """Activate a bundle that was downloaded or read from disk, save it if its options say so,
+        and set its status. Return False if it was refused; the reason is logged and in its status,
+        and the bundle before it stays active. A fault is reported and refuses it too.
         """
         with self._lock:
             try:
@@ -336,9 +340,10 @@ class Bundles:
             return True
 
     def _activate(self, name: str, bundle: Bundle, timers: Timers) -> None:
-        """Activate `bundle`. If that fails, as when it conflicts with another bundle, try it
-        together with the refused bundles in `_pending`. After a success, activate those too if they
-        are valid now. Raise the store's error if `bundle` cannot be activated.
+        """Put a bundle into the store. If that fails, as when it conflicts with another bundle, try
+        it together with the refused bundles in `_pending`; after a success, try those too. Those
+        that become active are saved and their statuses set, which for `bundle` itself is the
+        caller's part. Raise the store's error if `bundle` cannot be activated.
         """
         waiting = {other: each for other, each in self._pending.items() if other != name}
         try:
@@ -474,8 +479,9 @@ class _Poller:
         self._active = self._downloader.etag = etag
 
     def round(self) -> Steps[float]:
-        """Download the bundle and activate it once; return the seconds until the next round. Yields
-        its requests to the runner. Failures are recorded, not raised.
+        """Download the bundle once, and activate it if it is new. Return the seconds until the next
+        round, longer after each failure in a row. Yields its request to the runner. Failures are
+        logged and in the status, not raised; a stopped poller changes nothing.
         """
         polling, downloader = self.options.polling, self._downloader
         timers = Timers(())

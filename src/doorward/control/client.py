@@ -332,8 +332,9 @@ def _signature(path: str) -> object:
 
 
 def _tls(service: Service) -> ssl.SSLContext:
-    """Return the TLS context of a service, TLS 1.2 or newer; ServiceError if its certificates
-    cannot be used.
+    """Return the TLS context (TLS 1.2 or newer) for a service. Its `ca_cert` replaces the system's
+    authorities, unless `system_ca_required`; its client certificate is presented if it has one;
+    with `allow_insecure_tls` nothing is verified. ServiceError if a file cannot be read or used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -78,7 +78,9 @@ class Discovery:
         return bool(self.status.last_successful_activation)
 
     def start(self) -> None:
-        """Apply the saved configuration, then start polling unless the trigger is manual."""
+        """Apply the saved configuration, if any, in this thread, then start to poll in the
+        runner's. With a manual trigger nothing is polled; `poll` then downloads.
+        """
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
@@ -105,8 +107,9 @@ class Discovery:
         return drive(self._run_round())
 
     def _run_round(self) -> Steps[float]:
-        """Download and apply the configuration once; return the seconds until the next round.
-        Yields its requests to the runner. Failures are recorded, not raised.
+        """Download the discovery bundle once, and apply its configuration if it is new; return the
+        seconds until the next round, longer after each failure in a row. Yields its request to the
+        runner. Failures are logged and in `status`, not raised; after `close` nothing is applied.
         """
         polling, downloader = self.options.bundle.polling, self._downloader
         timers = Timers(())
@@ -211,8 +214,8 @@ class Discovery:
         return value  # type: ignore[no-any-return]  # a value of the language
 
     def activate_saved(self) -> None:
-        """Apply the configuration that an earlier run saved, if `persist` is set; a failure is
-        logged and in `status`.
+        """Apply the configuration that an earlier run saved to disk, if `persist` is set and there
+        is one. A failure is logged and in `status`; nothing is raised.
         """
         options = self.options.bundle
         if self._saved is None or not options.persist:

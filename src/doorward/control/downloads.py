@@ -94,8 +94,10 @@ class Downloader:
         return Download(bundle, answer.headers.get("etag", ""), answer.body)
 
     def _request_bundle(self, timers: Timers) -> Steps[Answer]:
-        """Request the bundle from a service, as a long poll if it supports that; its ETag lets the
-        service answer that nothing changed. DownloadError without a response.
+        """Request the bundle from a service that is not a registry, yielding the request to the
+        runner. `etag` lets the service answer 304. If long polling is configured, the service is
+        asked to wait for a new bundle, unless its last bundle showed that it cannot. Return an
+        answer of any status; DownloadError if there is none.
         """
         headers, wait = {"prefer": _MODES}, 0
         if self._waits is not None and self.long_polls:
@@ -124,7 +126,10 @@ class Downloader:
         return self._client is not None and self._client.service.is_registry
 
     def _pull(self, timers: Timers) -> Steps[Answer]:
-        """Request the bundle from an OCI registry; DownloadError if there is none."""
+        """Request the bundle from an OCI registry, yielding the request to the runner; the answer
+        has status 304 if its digest is still `etag`. DownloadError, with the registry's status if
+        it answered, if it cannot be pulled.
+        """
         client, resource = self._client, self.options.resource
         assert client is not None
         try:
@@ -175,8 +180,9 @@ class Downloader:
         return Download(None if bundle.digest == self.etag else bundle, bundle.digest)
 
     def _read(self, read: Callable[[], Bundle], timers: Timers) -> Bundle:
-        """Call `read` and measure it. DownloadError for an invalid bundle, or a delta that should
-        be persisted.
+        """Return the bundle that `read` returns; the time counts as `rego_load_bundles` in
+        `timers`. Turn its BundleError into a DownloadError, and raise one for a delta bundle with
+        `persist`, which cannot be saved.
         """
         try:
             with timers.measure("rego_load_bundles"):

@@ -89,7 +89,9 @@ class MemoryOutbox:
         """Do nothing: the encoder holds the events in memory."""
 
     def put(self, chunks: Iterable[Chunk]) -> int:
-        """Add chunks; return how many events were dropped to stay within the limit."""
+        """Add chunks as the newest. Return how many events of the oldest chunks were dropped to
+        stay within the limit; the last chunk is never dropped.
+        """
         with self._lock:
             for chunk in chunks:
                 self._chunks.append(chunk)
@@ -220,8 +222,9 @@ class DiskOutbox:
             )
 
     def _recover(self) -> None:
-        """Take over the chunks and journals of parts that nobody uses any more and, before the
-        journal of this part is open, its own; incomplete events are counted as lost.
+        """Take over the chunks and journals in the folder that closed outboxes or ended processes
+        left; parts in use are skipped. At the start, before the journal is open, this outbox's own
+        part is taken over too. Lost events are counted. OSError if a file cannot be read or moved.
         """
         lock = self._locks[0]
         try:
@@ -293,8 +296,9 @@ class DiskOutbox:
             self._journal_size = size
 
     def put(self, chunks: Iterable[Chunk]) -> int:
-        """Write chunks to files, then empty the journal; return how many events were dropped to
-        stay within the limit. Events that cannot be written are reported to `on_lost` instead.
+        """Write each chunk to a file and queue it, then empty the journal, whose events must be in
+        the chunks. Return how many events of the oldest chunks were dropped to stay within the
+        limit. A chunk that cannot be written is logged, and its events are reported to `on_lost`.
         """
         with self._lock:
             unwritten = 0

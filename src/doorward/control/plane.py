@@ -153,7 +153,10 @@ class ControlPlane:
         return self._clients
 
     def start(self) -> None:
-        """Start downloading bundles and configuration, and reporting the status."""
+        """Start the periodic work: reporting the status, downloading bundles and following
+        discovery. A saved discovered configuration is applied before this returns; failures are in
+        the status.
+        """
         self.is_started = True
         self.status.start()
         self.note_status()
@@ -172,7 +175,10 @@ class ControlPlane:
             self._lock.release()
 
     def close(self) -> None:
-        """Stop following configurations, downloading and reporting, and close all connections."""
+        """Apply no further configuration, stop downloading and reporting, and close the clients of
+        all services. Waits a few seconds at most for a configuration that is being applied and a
+        report in progress.
+        """
         self.stop_following()
         self.bundles.close()
         self.status.close()
@@ -254,7 +260,9 @@ class ControlPlane:
             raise ConfigError(f"bundles: {error}") from None
 
     def _use(self, config: Config, clients: dict[str, Client]) -> None:
-        """Use a configuration and its clients from now on, in status reports as well."""
+        """Make a configuration and its clients the active ones, and report the status as it says.
+        Bundles and other parts are not changed. Reports begin at once if the plane is started.
+        """
         self._clients, self._config = clients, config
         status = config.status
         client = clients.get(status.service) if status is not None else None
@@ -299,7 +307,9 @@ class ControlPlane:
             self._health.set("status", State.OK if self.is_started else State.NOT_READY)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
-        """Update the health and the status reports with the statuses of all bundles."""
+        """Pass the statuses of all bundles to the health checks and the status reports, after each
+        attempt to load one. The health of `bundle` is OK once all were activated.
+        """
         bundles = self.bundles
         if statuses or "bundle" in self._health.states:
             self._health.set("bundle", State.OK if bundles.is_ready else State.NOT_READY)

@@ -57,7 +57,9 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse an OCI reference; RegistryError, in OPA's words, if it is not valid."""
+    """Parse an OCI reference `host/name` with a tag, a `sha256` digest, or both; the host is
+    checked and left out. Raise RegistryError, in OPA's words, if it is not valid or has neither.
+    """
     host, slash, rest = text.partition("/")
     if not host:
         raise RegistryError("hostname required")
@@ -143,7 +145,9 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
 
 
 def _expect(answer: Answer, subject: str) -> None:
-    """Raise RegistryError, naming `subject`, unless the status is 200."""
+    """Raise RegistryError, with the status, unless the registry answered with 200. `subject` names
+    what was requested in the message for 404.
+    """
     if answer.status == 404:
         raise RegistryError(f"{subject}: not found", 404)
     if answer.status != 200:

@@ -49,8 +49,9 @@ class Ask:
     etag: str = ""
 
     def answer(self, client: Client | None = None) -> Answer:
-        """Send the request, through `client` if set, and wait for the response. ServiceError or
-        RegistryError if there is none.
+        """Send the request in this thread and wait for the response, which may have any status;
+        with `pulls`, download the artifact. `client` replaces the one of the request. Raise
+        ServiceError if there is no response, and RegistryError as `pull` does.
         """
         client = client or self.client
         if self.pulls:

@@ -93,8 +93,9 @@ class StatusReporter:
         *,
         starts: bool = True,
     ) -> None:
-        """Use these options, client and labels for reports from now on; None disables them.
-        `starts` False: `start` begins reporting later.
+        """Report with these options, client and labels from now on. `options` None turns reports
+        off; without a client none is sent to a service. With `starts` False, reports begin when
+        `start` is called, unless they have begun before.
         """
         self._options, self._client, self._labels = options, client, dict(labels)
         if options is not None and starts:
@@ -134,7 +135,10 @@ class StatusReporter:
         return self._decision_logs
 
     def document(self) -> dict[str, Any]:
-        """Return the whole status as JSON, as `/v1/status` shows it."""
+        """Return the whole status as a JSON object, as reports and `/v1/status` have it: labels,
+        metrics and the states of plugins as of now, and the last statuses of bundles, discovery and
+        decision logs, where there are any.
+        """
         result: dict[str, Any] = {"labels": dict(self._labels)}
         if self._bundles:
             result["bundles"] = {name: each.document() for name, each in self._bundles.items()}
@@ -152,8 +156,9 @@ class StatusReporter:
         drive(self._reports())
 
     def _reports(self) -> Steps[None]:
-        """Report the status to each configured destination: log, Prometheus, service. Yields its
-        request to the runner.
+        """Report the present status once to each configured destination: log, Prometheus and
+        service; nothing happens if reports are off. Yields its request to the runner. A failure to
+        send is logged, not raised.
         """
         options = self._options
         if options is None:

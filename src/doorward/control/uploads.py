@@ -209,8 +209,10 @@ class Uploads:
     # What goes to the service
 
     def _lead(self) -> bool:
-        """Wait until an upload is due, and send all chunks together with the other threads. False
-        after `stop`, and with a manual trigger, which ends the thread.
+        """Wait until the next upload is due, then send all events that wait, with the help of the
+        other threads. It is due after a random delay, with the trigger `immediate` also when a
+        chunk is full, and after a failure later each time. Return False, which ends the thread,
+        once `close` is called; with a manual trigger just wait for that.
         """
         options = self.options
         self._part.rest()
@@ -310,8 +312,9 @@ class Uploads:
                 self._note_lost(self._outbox.give_back(key, chunk))
 
     def _post(self, chunk: Chunk) -> None:
-        """Send a chunk; raise _UploadError unless the service accepts it. Events that it rejects
-        singly are counted as lost.
+        """Send a chunk to the service. Events that an accepted response rejects one by one are
+        counted as lost. Raise _UploadError if there is no response or its status is not 2xx: the
+        whole chunk counts as not sent.
         """
         method, path, headers, content = delivery_of(chunk, self.options)
         try:
@@ -339,9 +342,9 @@ class Uploads:
         self._on_status(status)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop the threads and send what waits, for at most `timeout` seconds; with a manual
-        trigger nothing is sent. What is left is lost and counted, unless it is on disk; what is
-        being sent then, as soon as that fails.
+        """Stop the threads, send what waits for at most `timeout` seconds unless the trigger is
+        manual, and close the outbox. Events that are left stay on disk with a spool; without one
+        they are counted as lost, a chunk that is still being sent once it fails.
         """
         self._parts.remove(self._part)
         self._stop.set()
