@@ -219,7 +219,7 @@ EDGES = {
     "envoy/ext_proc/exchange.py": {"_answer_guarded"},
     "transport/grpc/methods.py": {"call_method", "open", "receive"},
     "transport/http1/asgi.py": {"_run"},
-    "transport/http1/connection.py": {"_go_on", "data_received"},
+    "transport/http1/connection.py": {"_answer_queued", "data_received"},
     "transport/loop.py": {"_run", "run"},
     "transport/server.py": {"_feed", "connection_lost", "expire"},
     "transport/workers.py": {"run_child"},

@@ -133,8 +133,9 @@ class AuditLog:
         return self._append(f"{text}}}\n".encode("utf-8", errors="replace"))
 
     def _append(self, line: bytes) -> bool:
-        """Append a line; return False, count it in `lost` and log an error if it was not written
-        completely.
+        """Append a line, which ends with a line break, to the log in one write, on a new line if
+        the one before was cut off. Return False if it is not written completely: it is counted in
+        `lost`, and an error is logged.
         """
         with self._lock:
             # After a line that was cut off, at a full disk, the next begins on its own.

@@ -160,9 +160,10 @@ def _read(path: Path, text: str) -> Iterator[Past]:
 
 
 def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
-    """Yield the requests in a capture, a plugin's call or a line of the audit log.
-
-    Yields nothing for other lines of logs. Raise ReplayError for any other document.
+    """Yield the requests in one JSON document: each AuthZReq of a capture, the request of a
+    plugin's call, or that of an audit log line with `input`. Other lines of audit and program logs
+    yield nothing. Raise ReplayError, with `location`, for any other document, also after some
+    requests.
     """
     if "plugin_calls" in document:
         decision = _recorded_answer(document)

@@ -311,7 +311,9 @@ class PluginServer:
     # On the loop
 
     def _start_endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
-        """Start both pools, and return the endpoint that serves a copy of the listening socket."""
+        """Start the thread pools, one for usual calls and one for long ones, and return the one
+        endpoint: a copy of the listening socket, which stays open when the server ends.
+        """
         pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
         long = self._long_pool = Pool(loop, LONG_THREADS, name="plugin-long", most=LONG_WAITING)
         connections = self._connections

@@ -180,7 +180,9 @@ class Service:
         return Response(200, json.dumps({"Undecided": reason}).encode())
 
     def status(self) -> PluginStatus:
-        """Return the options of this plugin and its problems."""
+        """Return the options of this plugin and its present problems; revision and reload errors
+        only if it decides by policies of its own, not by a policy server.
+        """
         options = self._options
         plugin_status = PluginStatus(
             open_listeners=tuple(self._host.listeners),

@@ -184,7 +184,9 @@ class Metrics:
         return self.registry.collect()
 
     def _update(self, health: Health | None) -> None:
-        """Set the gauges of plugins and parts from the health of the process."""
+        """Set the gauges of plugins and of threads (parts) from the health of this process, before
+        they are read; None leaves all gauges as they are.
+        """
         for name, state in (health.states if health else {}).items():
             for each in State:
                 self.plugin_status.labels(name, each.value).set(each is state)

@@ -101,7 +101,9 @@ def spans_message(spans: Sequence[Any]) -> bytes:
 
 
 def _span(span: Any) -> bytes:
-    """Return the protobuf message of a span."""
+    """Encode a finished span of the OpenTelemetry SDK as OTLP's `Span`, without its resource and
+    scope. Events, links and the text of its status are left out.
+    """
     context, parent, status = span.context, span.parent, span.status
     content = _field(1, context.trace_id.to_bytes(16, "big"))
     content += _field(2, context.span_id.to_bytes(8, "big"))

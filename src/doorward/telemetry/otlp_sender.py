@@ -99,8 +99,9 @@ class _HttpSender(_Attempts):
         self._client = with_deadlines(client)
 
     def _attempt(self, message: bytes, seconds: float) -> tuple[str, bool] | None:
-        """Send once over HTTP. Return None on success; else the error, and True if another attempt
-        may succeed.
+        """Send a message once over HTTP within `seconds`. Return None if the status is 2xx, else
+        the reason, and True if another attempt may succeed: after an error of the network, or a
+        status in `_RETRIED`.
         """
         from doorward.http_client.deadlines import finished_by
 
@@ -169,8 +170,9 @@ def sender_for(options: TraceOptions, method: str) -> OtlpSender:
 
 
 def _context(options: TraceOptions) -> ssl.SSLContext:
-    """Return the TLS context for the collector. Raise ConfigError if certificates cannot be
-    used.
+    """Return the TLS context for a collector over HTTP, with its `ca_certificate` or else the
+    system's authorities, and the client certificate, if any. With `allow_insecure_tls` it verifies
+    nothing. Raise ConfigError if a file cannot be used.
     """
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses what Go accepts.

@@ -50,8 +50,9 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
         context: Context | None = None,
         getter: Getter[Any] = default_getter,
     ) -> Context:
-        """Return the context with the span of the caller; the context unchanged if the headers name
-        none.
+        """Return the context with the caller's span, as B3 headers name it; the header `b3` counts
+        before those with one value each. The given context, or an empty one for None, is returned
+        if there is no valid trace and span ID. Not sampled unless the headers say so.
         """
 
         def header(name: str) -> str:
@@ -78,7 +79,9 @@ class B3(TextMapPropagator):  # type: ignore[misc]  # the library may be missing
         context: Context | None = None,
         setter: Setter[Any] = default_setter,
     ) -> None:
-        """Write the headers of the current span into `carrier`; nothing without a valid span."""
+        """Write the B3 headers of the span in `context` (None: the current context) into `carrier`:
+        one `b3`, or with `is_multi` one for each value. Nothing is written without a valid span.
+        """
         current = trace.get_current_span(context).get_span_context()
         if not current.is_valid:
             return

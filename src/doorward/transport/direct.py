@@ -231,7 +231,7 @@ class DirectTransport(asyncio.Transport):
             # `_send` may have lost the connection, and then nothing may be queued or watched.
             if self._is_lost or sent == len(data):
                 return
-            self._loop.add_writer(self._fd, self._write_on)
+            self._loop.add_writer(self._fd, self._write_queued)
         self._unsent += memoryview(data)[sent:]
         if len(self._unsent) > self._most_unsent and not self._is_paused:
             self._is_paused = True
@@ -249,7 +249,7 @@ class DirectTransport(asyncio.Transport):
             self._lose(error)
             return 0
 
-    def _write_on(self) -> None:
+    def _write_queued(self) -> None:
         """Send queued bytes; the loop calls it whenever the socket can take more. Once all are
         sent, resume a paused protocol, then do what waited for this: close the connection, or shut
         down its sending side (`write_eof`).

@@ -326,7 +326,7 @@ class LoopServer:
         """Return the protocol of a new connection; first update the clock of an idle server."""
         if self._is_idle:
             self._sweep()  # a connection begins with the time as it is now
-            self._sweep_in(SWEEP)
+            self._schedule_sweep(SWEEP)
         return endpoint.make_protocol()
 
     def _close_listeners(self) -> None:
@@ -352,13 +352,13 @@ class LoopServer:
         if self._draining:
             if is_idle:
                 self._end()
-            self._sweep_in(_DRAINING_SWEEP)
+            self._schedule_sweep(_DRAINING_SWEEP)
         else:
-            self._sweep_in(_IDLE_SWEEP if is_idle else SWEEP)
-            # After `_sweep_in`, which clears it.
+            self._schedule_sweep(_IDLE_SWEEP if is_idle else SWEEP)
+            # After `_schedule_sweep`, which clears it.
             self._is_idle = is_idle
 
-    def _sweep_in(self, seconds: float) -> None:
+    def _schedule_sweep(self, seconds: float) -> None:
         """Schedule the next sweep in `seconds`, and cancel the one that was scheduled. None is
         scheduled once the server is ending. The server no longer counts as idle.
         """

@@ -146,7 +146,9 @@ class ConfigFile:
         return self.path.with_name(f"{self.path.name}.before-doorward")
 
     def restore(self, content: bytes | None) -> None:
-        """Write the earlier bytes back; None removes the file. Raise DaemonError if that fails."""
+        """Make the content of the file what it was before: `content`, or no file at all for None. A
+        file that has this content is not written again. Raise DaemonError if that fails.
+        """
         try:
             if content is None:
                 self.path.unlink(missing_ok=True)

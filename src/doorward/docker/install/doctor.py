@@ -216,8 +216,8 @@ REACHED: Final = {
 
 
 def state_findings(status: PluginStatus) -> Iterator[Finding]:
-    """Yield the findings, also those at level "ok", on the status that a running plugin reports of
-    itself.
+    """Yield the findings on the status that a running plugin reports of itself, good ones (`ok`) as
+    well: its decision point, audit log and watchdog, and its faults and problems, if any.
     """
     yield Finding("ok", status.decides_by)
     if status.audit_log == OFF:
@@ -353,8 +353,9 @@ def _why_undecided_at(url: str) -> str:
 
 
 def _surroundings(installed: Installation) -> Iterator[Finding]:
-    """Yield findings about other plugins of the same name, the start at boot, and the group
-    docker.
+    """Yield findings about the machine around the plugin, none if all is well: other plugins of the
+    same name, nothing that starts this one at boot, and members of the group docker, whom the
+    policy cannot tell apart.
     """
     for folder in ("/etc/docker/plugins", "/usr/lib/docker/plugins"):
         for suffix in ("spec", "json"):

@@ -95,7 +95,10 @@ class Installation:
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of `doorward docker serve` for this installation."""
+        """The arguments that follow `doorward docker serve` when the service of this installation
+        runs the plugin. Files at their default paths are left out; without a URL and policies,
+        `--data` names `pack_folder`. `extra` is at the end.
+        """
         words = ["--socket", self.listens]
         if self.url:
             words += ["--pdp", self.url]
@@ -281,7 +284,10 @@ def _check_decides(installation: Installation, ask: Callable[[], str]) -> None:
 
 
 def _obstacles(installation: Installation) -> Iterator[str]:
-    """Yield each reason why the plugin cannot be installed on this machine at present."""
+    """Yield each reason why the plugin cannot be installed at present, as the text of an error,
+    such as missing rights, another plugin that does not answer, or conflicting options of dockerd.
+    None if it can; the decision point and the policies are not checked here.
+    """
     if os.geteuid() != 0:
         yield "only root may install a plugin"
     if installation.systemd and not has_systemd():

@@ -30,7 +30,7 @@ def diagnose_proxy(
     """
     yield from _proxy(proxy)
     yield from _private(daemon)
-    yield from _other_ways(daemon, daemon_json, arguments)
+    yield from _find_bypasses(daemon, daemon_json, arguments)
     yield from _containers(daemon)
 
 
@@ -88,9 +88,10 @@ def _can_be_entered(folder: Path) -> bool:
     return True
 
 
-def _other_ways(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[Finding]:
-    """Yield a finding for each other address at which the daemon can be reached without the
-    proxy.
+def _find_bypasses(path: str, daemon_json: Path, arguments: list[str]) -> Iterator[Finding]:
+    """Yield a finding for each address, besides the Unix socket at `path`, at which dockerd listens
+    by `daemon_json` or its `arguments`, and so bypasses the proxy: a warning if clients need
+    certificates there, else a failure.
     """
     settings = DaemonSettings.read(str(daemon_json), arguments)
     unverified = settings.open_listeners

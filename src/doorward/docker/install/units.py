@@ -255,7 +255,7 @@ class Systemd:
             f"{self._stem}.service": service_unit(self.name, _program(arguments), instance),
         }
         try:
-            self._put(new)
+            self._write_and_restart(new)
             if not wait_for(self.socket, instance):
                 raise DaemonError(
                     f"the plugin does not answer: `journalctl -u {self._stem}.service` says why"
@@ -271,7 +271,7 @@ class Systemd:
         """
         with suppress(DaemonError):
             if old:
-                self._put(old)
+                self._write_and_restart(old)
             else:
                 self.stop()
         if not old:
@@ -289,9 +289,9 @@ class Systemd:
         except (OSError, UnicodeDecodeError) as error:
             raise DaemonError(f"{self.folder}: {_reason(error)}") from None
 
-    def _put(self, units: dict[str, str]) -> None:
-        """Write the unit files, enable them and restart the service; raise DaemonError if that
-        fails.
+    def _write_and_restart(self, units: dict[str, str]) -> None:
+        """Write the unit files, given by name, let systemd load and enable them, and restart the
+        service. Raise DaemonError at the first step that fails; nothing is undone.
         """
         try:
             for name, text in units.items():
@@ -501,8 +501,9 @@ class Process:
         return {("docker", "serve"), ("--socket", self.socket)} <= pairs
 
     def stop(self) -> None:
-        """End the process and remove the pidfile. Raise DaemonError if another process still serves
-        the socket then, or if the process does not end within `_END` seconds.
+        """End the plugin's process, if it runs, by SIGTERM, and remove the pidfile. Raise
+        DaemonError if it does not end within `_END` seconds, or if another process still serves the
+        socket then.
         """
         until = time.monotonic() + _END
         while True:

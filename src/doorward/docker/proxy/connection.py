@@ -72,7 +72,9 @@ class ClientConnection(Wire):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection and abort its exchange."""
+        """Forget the connection, which the loop reports as closed: wake what waits for it, free its
+        slot, abort the exchange of the current request, and call `on_end`.
+        """
         super().connection_lost(exc)
         self._connections.remove(self)
         self._exchange.abort()
@@ -85,8 +87,10 @@ class ClientConnection(Wire):
         return self._since if self._is_idle else None
 
     def expire(self) -> None:
-        """Abort the connection if it is past a time limit or, once a request has arrived, its
-        client is gone; called in each sweep.
+        """Abort the connection if a time limit has passed; called in each sweep. A request must
+        arrive within `ARRIVING` seconds, and the client must close within `LINGERING` seconds after
+        the last answer. Once a request has arrived there is no limit, but a client that is gone is
+        noticed here.
         """
         now = self._connections.now
         if self._closing_since is not None:

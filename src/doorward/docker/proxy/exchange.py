@@ -512,7 +512,7 @@ class Exchange:
         body = Body(upstream, length)
         edit = self._edit(reading, response, view)
         if edit is None:
-            await self._stream(response, body, fields)
+            await self._relay_body(response, body, fields)
         else:
             await self._rewrite(response, body, fields, edit)
         self._keep(response, upstream)
@@ -567,9 +567,10 @@ class Exchange:
                 return edit(content)
             return await self._client.loop.run_in_executor(None, edit, content)
 
-    async def _stream(self, response: ResponseHead, body: Body, fields: Fields) -> None:
-        """Relay the response body piece by piece, chunked if its length is unknown. If it is cut,
-        abort the client's connection and raise CutError.
+    async def _relay_body(self, response: ResponseHead, body: Body, fields: Fields) -> None:
+        """Relay a response that is not edited, with the header `fields` and its body piece by
+        piece, chunked if its length is unknown. Waits while the client reads slowly. If the
+        daemon's body is cut, abort the client's connection and raise CutError.
         """
         client, length = self._client, response.length
         is_chunked = length is None or length < 0

@@ -194,8 +194,9 @@ class Relay:
     # From the client
 
     async def _relay_client(self) -> None:
-        """Relay frames of the client until it ends; raise CutError for a malformed or forbidden
-        one.
+        """Relay the client's frames to the daemon until the client ends, waiting while either side
+        reads slowly; calls are judged on the way. Raise CutError for a frame or headers that are
+        malformed or not allowed.
         """
         frames = Frames(self._client)
         try:
@@ -208,11 +209,12 @@ class Relay:
             raise CutError from None
 
     async def _relay_client_frame(self, frame: Frame, frames: Frames) -> None:
-        """Handle one frame of the client by its type; frames of unknown streams or types, and of
-        priority, are dropped.
+        """Handle one frame of the client. The frames of calls are judged, those that control a
+        permitted call or the connection are relayed, and all others are dropped, such as priorities
+        and frames of refused calls. More frames are read from `frames` if headers continue in them.
 
-        Raise CutError for a malformed frame, a CONTINUATION without its HEADERS and a PUSH_PROMISE,
-        which clients never send; HpackError or MalformedError for invalid headers.
+        Raise CutError for a malformed frame, a CONTINUATION without HEADERS and a PUSH_PROMISE;
+        HpackError or MalformedError for invalid headers.
         """
         kind = frame.kind
         if kind == FrameType.HEADERS:
@@ -268,20 +270,20 @@ class Relay:
         """
         pending = self._pending.get(frame.stream)
         if pending is not None:
-            await self._hold(frame, pending)
+            await self._collect_request(frame, pending)
             return
         if frame.stream not in self._streams:
             self._give_credit(len(frame.payload))
             return
         self._send(frame)
 
-    async def _hold(self, frame: Frame, pending: _Pending) -> None:
-        """Store a DATA frame of a build request; judge and send the message as soon as it is
-        complete.
+    async def _collect_request(self, frame: Frame, pending: _Pending) -> None:
+        """Add a DATA frame to a build request that waits to be judged. Once its message is
+        complete, judge it, and send it to the daemon if it is allowed. A denied, compressed or
+        oversized message is answered with the reason, and its stream at the daemon reset.
 
-        A denied, compressed or oversized message resets the stream with the reason. Raise CutError
-        for padding, a truncated message, a second message, or more than `MOST_PENDING` bytes in all
-        pending requests.
+        Raise CutError for padding, a truncated message, a second message, or more than
+        `MOST_PENDING` bytes in all pending requests.
         """
         if frame.flags & Flag.PADDED:
             raise CutError  # its client would miss the credit for what is not sent on

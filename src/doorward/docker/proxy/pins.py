@@ -329,10 +329,9 @@ class Pins:
         return draft._replace(body={**body, "HostConfig": self._host(host, draft, pin)})
 
     def _host(self, host: dict[str, Any], draft: Draft, pin: _Pin) -> Any:
-        """Return a HostConfig in which the sources of `Binds`, bind mounts and volume devices are
-        pins.
-
-        Raise PinError if a source was not judged or cannot be pinned.
+        """Return a copy of a HostConfig in which pins replace the host's paths: the sources of
+        `Binds` and bind mounts, and the devices in the driver options of volumes. Entries of
+        `Binds` may move to `Mounts`. Raise PinError if a path was not judged or cannot be pinned.
         """
         binds: list[Any] = []
         mounts: list[Any] = []

@@ -62,8 +62,8 @@ class Recording:
         self._append({"at": at, "from": source, "data": base64.b64encode(piece).decode()})
 
     def _append(self, document: Mapping[str, Any]) -> None:
-        """Append a line to the recording; RecordingError if it is too large or cannot be
-        written.
+        """Append a JSON line to the file. Raise RecordingError if the file would exceed its limit,
+        or the line cannot be written completely; the session that is recorded must then end.
         """
         line = json.dumps(document).encode() + b"\n"
         with self._lock:
@@ -82,7 +82,9 @@ class Recording:
                 raise RecordingError("the disk of the recordings (--record) is full")
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file. Further calls do nothing; pieces that are written later raise
+        RecordingError.
+        """
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)

@@ -132,8 +132,9 @@ class ProxyServer:
         return any(self._parts.problems.values())
 
     def close(self, grace: float) -> None:
-        """Stop accepting, give open requests `grace` seconds to end, then close pools, recordings
-        and listeners.
+        """Stop accepting connections, and block while open requests end, for at most `grace`
+        seconds; then abort the rest. After that, end the threads for decisions and recordings, and
+        close the listening sockets.
         """
         self._server.stop(grace)
         if self._pool is not None:

@@ -217,7 +217,10 @@ class ProxyService:
         return True
 
     def close(self) -> None:
-        """Remove the sockets that this service created and end its server, decider and logs."""
+        """End the service and block until then: remove the files of the sockets that it created,
+        unless a successor has replaced them, let open requests end within the configured grace
+        time, and close decision point and audit log.
+        """
         for path, inode in self._files:
             with suppress(OSError):
                 # A successor may have bound the path already: its socket is not ours to remove.

@@ -178,8 +178,10 @@ class TarReader:
             )
 
     def _read_header(self, block: bytes) -> None:
-        """Read the header of an entry. Raise TarError if its checksum is wrong, it is malformed or
-        of an old format, or the first one resembles another format.
+        """Read a header block, and begin the entry, or the attributes of the next one, that it
+        describes. Raise TarError if its checksum is wrong, or it is malformed, of an old format, or
+        the first of the archive and begins like another file format. Errors of `on_entry` pass
+        through.
         """
         checksum = block[148:156]
         if _octal(checksum) != sum(block) - sum(checksum) + len(checksum) * ord(" "):
@@ -213,8 +215,9 @@ class TarReader:
         self._begin_entry(name, kind, link, size, _number(block[100:108]))
 
     def _begin_extension(self, kind: bytes, size: int) -> None:
-        """Begin to read the long name, long link or pax attributes of the next entry; TarError if
-        they are empty, too large or repeated.
+        """Prepare to read `size` bytes of content that belong to the next entry, or to all: a long
+        name (`L`), a long link (`K`) or pax attributes (`x`, `g`), as `kind` says. Raise TarError
+        if they are empty, larger than `MOST_EXTENDED` or repeated for one entry.
         """
         if not 0 < size <= MOST_EXTENDED:
             raise TarError(
@@ -249,7 +252,7 @@ class TarReader:
                 raise TarError("name of an archive entry has a NUL")
             self._long[kind] = content.rstrip(b"\0")
             return
-        attributes = dict(_records(content))
+        attributes = dict(_read_attributes(content))
         if kind == _GLOBAL:
             if self._long or attributes.keys() - {b"comment"}:
                 raise TarError("archive has global attributes (pax), which are not supported")
@@ -257,12 +260,12 @@ class TarReader:
         self._attributes = attributes
 
     def _begin_entry(self, name: bytes, kind: bytes, link: bytes, size: int, mode: int) -> None:
-        """Report an entry to `on_entry`, with the name, link and size that its extension headers
-        give it.
+        """Report an entry to `on_entry`, and prepare to store its content if that returns True,
+        else to skip it. Name, link and size of its header are replaced by those of the extensions
+        before it.
 
-        The content is stored if `on_entry` returns True, and skipped otherwise. Raise TarError if
-        pax and GNU extensions are mixed, for unknown kinds, and for names or sizes that readers see
-        differently.
+        Raise TarError if pax and GNU extensions are mixed, for unknown kinds, and for names or
+        sizes that readers see differently.
         """
         attributes, self._attributes = self._attributes, {}
         long, self._long = self._long, {}
@@ -307,10 +310,10 @@ def _octal(content: bytes) -> int | None:
     return int(digits or b"0", 8) if _OCTAL.fullmatch(digits) else None
 
 
-def _records(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield name and value of each pax attribute of an entry.
-
-    Raise TarError for an attribute that is malformed, unknown, empty or repeated.
+def _read_attributes(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield name and value of each attribute in the content of a pax header. Raise TarError at the
+    first one that is malformed, unknown, empty or repeated, or has a NUL where that is not allowed;
+    those before it were yielded.
     """
     seen = set()
     while content:

@@ -68,8 +68,9 @@ class TlsLayer(asyncio.Protocol):
         self._flush()
 
     def _read(self) -> None:
-        """Hand on decrypted data until the peer has ended; ssl.SSLWantReadError when more bytes are
-        needed.
+        """Decrypt the received bytes and pass them to the wire, and the end of TLS, if the client
+        has sent it. Raise ssl.SSLWantReadError once more bytes are needed, the usual case, and
+        ssl.SSLError for invalid ones.
         """
         while not self._has_ended:
             try:
@@ -92,7 +93,9 @@ class TlsLayer(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the handshake timer and tell the wire that the connection is lost."""
+        """Stop the timer of the handshake. Pass `exc` on to the wire if the handshake was complete;
+        otherwise the wire never learned of the connection.
+        """
         if self._timer is not None:
             self._timer.cancel()
         if self._is_open:
@@ -139,10 +142,12 @@ class TlsLayer(asyncio.Protocol):
 
     def write_eof(self) -> None:
         """Send the end of TLS, and keep the connection open for reading."""
-        self._say_end()
+        self._send_close_notify()
 
-    def _say_end(self) -> None:
-        """Send the end of TLS (close_notify), once."""
+    def _send_close_notify(self) -> None:
+        """Send the close_notify of TLS, after which nothing more can be written; only the first
+        call does. Reading goes on. Errors of TLS are ignored.
+        """
         if not self._has_said_end:
             self._has_said_end = True
             with suppress(ssl.SSLError):
@@ -151,7 +156,7 @@ class TlsLayer(asyncio.Protocol):
 
     def close(self) -> None:
         """Send the end of TLS, and close the connection after what is still to be sent."""
-        self._say_end()
+        self._send_close_notify()
         self._transport.close()
 
     def abort(self) -> None:

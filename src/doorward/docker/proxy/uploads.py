@@ -48,7 +48,7 @@ Decide = Callable[[Archive], Awaitable[None]]
 class _Findings(Protocol):
     """The interface that inspects the entries of an archive and collects what a decision needs."""
 
-    def see(self, entry: Entry) -> bool:
+    def inspect(self, entry: Entry) -> bool:
         """Inspect an entry; return True if its content is needed. Raise TarError if the archive
         must be refused because of it.
         """
@@ -59,8 +59,8 @@ class _Findings(Protocol):
         """
 
     def end(self, content: bytes) -> Archive | None:
-        """Return the archive to decide after its last entry, with the content that `see` asked for;
-        None if nothing more needs a decision.
+        """Return the archive to decide after its last entry; `content` is that of the entry for
+        which `inspect` returned True. None if nothing more needs a decision.
         """
 
     def unreadable(self, problem: str) -> Archive:
@@ -81,7 +81,7 @@ class Upload:
     def __init__(self, findings: _Findings, decide: Decide) -> None:
         self._findings = findings
         self._decide = decide
-        self._reader = TarReader(findings.see)
+        self._reader = TarReader(findings.inspect)
         self._gunzip: Gunzip | None = None
         self._waiting: list[bytes] = []
         self._size = 0
@@ -118,9 +118,11 @@ class Upload:
         return self._has_begun and not is_last and not self._reader.may_be_ending
 
     async def end(self) -> list[bytes]:
-        """Judge the complete archive if it was not judged before, and return the pieces still held.
+        """Have the archive decided if that has not happened, and return the pieces that are still
+        held; called after the last piece.
 
-        A malformed archive is judged as unreadable. Errors that `decide` raises pass through.
+        An archive that is cut or malformed is decided as unreadable. The error with which `decide`
+        refuses the upload passes through; then no held piece may go to the daemon.
         """
         if not self._is_through:
             try:
@@ -150,9 +152,12 @@ class Upload:
         self._is_through = True
 
     async def _read(self, piece: bytes) -> None:
-        """Read a piece of an upload; its first bytes decide if it is decompressed.
+        """Read a piece of the upload, decompressed if it begins like gzip; the first few bytes are
+        kept until they show that. Archives that it shows are decided, and errors of `decide` pass
+        through.
 
-        Raise TarError if the archive is malformed, or if it holds back too much before its end.
+        Raise TarError if the archive is malformed, or too many bytes must be held because they may
+        be its end.
         """
         if not self._has_begun:
             self._start += piece
@@ -200,12 +205,13 @@ class _Context:
         self._names = 0
         self._is_seen = False
 
-    def see(self, entry: Entry) -> bool:
-        """Check an entry of a build context; return True if it is the Dockerfile, whose content is
-        needed.
+    def inspect(self, entry: Entry) -> bool:
+        """Check an entry of a build's context; return True if it is the Dockerfile, whose content
+        is needed.
 
-        Raise TarError for removed files (`.wh.`), files behind a link, too many links, `..`, or a
-        Dockerfile that is too large, repeated or not a file.
+        Raise TarError if builders could see different files: a name with `..` or of a removed file
+        (`.wh.`), an entry below a symbolic link, too many links, or a Dockerfile that is too large,
+        repeated, not a plain file, or below something that is not a folder.
         """
         parts, mine = _split(entry.name), self._parts
         # In layers of images `.wh.NAME` is the removal of a file, not a file.
@@ -275,7 +281,7 @@ class _Copy:
         self._kinds: set[str] = set()
         self._decided = 0
 
-    def see(self, entry: Entry) -> bool:
+    def inspect(self, entry: Entry) -> bool:
         """Note if an entry copied into a container is a device, has setuid or setgid, or has
         capabilities.
 

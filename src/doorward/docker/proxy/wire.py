@@ -69,7 +69,9 @@ class Wire(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=MOST_UNSENT)
 
     def data_received(self, data: bytes) -> None:
-        """Keep received bytes for the reader; pause reading if too many wait."""
+        """Store received bytes until a coroutine takes them, and wake the one that waits. Reading
+        from the socket pauses once more than `MOST_WAITING` bytes are stored.
+        """
         self.data = self.data + data if self.data else data
         if len(self.data) > MOST_WAITING and self.is_reading:
             self.is_reading = False

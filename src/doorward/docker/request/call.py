@@ -86,10 +86,9 @@ class Target(NamedTuple):
 
 
 def parse_request(content: bytes) -> AuthzRequest:
-    """Parse the body of a call of Docker's authorization plugin API.
-
-    Raise MalformedRequestError unless it is a JSON object with method, target and fields of the
-    right types.
+    """Parse the JSON body of a call of Docker's authorization plugin API, in either phase;
+    `caller`, `solve` and `archive` of the result stay None. Raise MalformedRequestError if it is
+    empty, is not a JSON object, or has no method or target or a field of another type.
     """
     # dockerd repeats a call without its body when its connection broke: nothing says what it was.
     if not content:

@@ -117,11 +117,12 @@ class _Directives(NamedTuple):
 
 
 def _read_directives(lines: list[str]) -> _Directives:
-    """Return the parser directives (`# syntax=`, `# escape=`, `# check=`) at the beginning of a
-    Dockerfile.
+    """Return the parser directives (`# syntax=`, `# escape=`, `# check=`) in the first lines of a
+    Dockerfile; reading ends at the first line that is none.
 
-    Raise DockerfileError for repeated, indented or empty ones, for any after `check`, at which old
-    builders stop, and for values that cannot be read.
+    Raise DockerfileError for a directive that is repeated, indented, empty or after `check`, at
+    which old builders stop, for a value that is not valid, and for a first line that begins with
+    `#!`.
     """
     seen: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -269,11 +270,12 @@ class _Reader:
         raise DockerfileError(self._line, message)
 
     def _read_instruction(self, text: str, *, later: bool = False) -> None:
-        """Read one instruction and add to the sets of names, images and sources.
+        """Read one instruction, with its continuation lines joined, and add what it names to this
+        reader: instruction, stage, images, URLs and entitlements. `later` is True for the
+        instruction after ONBUILD, which builds from this image run.
 
-        `later` is True for the instruction after ONBUILD, which runs in builds from the image.
-        Raise DockerfileError for unknown instructions, here-documents, and any but ARG before the
-        first FROM.
+        Raise DockerfileError for one that is unknown or cannot be judged, has a here-document, or
+        comes before the first FROM without being ARG.
         """
         name, _, rest = text.strip(" \t").replace("\t", " ").partition(" ")
         name, rest = name.upper(), rest.lstrip(" ")
@@ -323,9 +325,9 @@ class _Reader:
             self._arguments[name] = value
 
     def _read_stage(self, text: str) -> None:
-        """Read a FROM: its image, or an earlier stage, and the name of the stage. Raise
-        DockerfileError for another form, a variable without a known value, and a number or name
-        that builders read differently.
+        """Read the words after FROM, and begin a stage; its image is added unless it is `scratch`
+        or an earlier stage. A `--platform` is ignored. Raise DockerfileError for another form, a
+        variable without a known value, and a number or name that builders read differently.
         """
         words = text.split()
         while words and _PLATFORM.fullmatch(words[0]):

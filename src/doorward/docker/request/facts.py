@@ -430,7 +430,10 @@ class _Questions:
         return self._answers[target]
 
     def _fetch(self, target: str) -> Any:
-        """Send a GET to the daemon; the result and the error are those of `_answer`."""
+        """Send a GET to the daemon, and return its JSON with pins replaced by host paths; _MISSING
+        for 404, None for any other failure, such as no time left. WaitError if the caller must not
+        wait. Nothing is remembered here.
+        """
         try:
             status, content = self._get(target)
             if status == 404:

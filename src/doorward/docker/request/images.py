@@ -62,8 +62,9 @@ def parse_image(reference: str, tag: str = "") -> Image:
 
 
 def _parse(reference: str, tag: str) -> Image:
-    """Return the parts of an image reference as the daemon reads it; unresolved if they are
-    malformed, ambiguous or longer than `_MAX` characters.
+    """Return the parts of an image reference by the daemon's rules, with `docker.io`, `library/`
+    and the tag `latest` filled in. `tag` is a tag or digest to be added, "" for none. `unresolved`
+    if it is malformed, may also be an identifier, or has more than `_MAX` characters.
     """
     complete = reference
     if tag:

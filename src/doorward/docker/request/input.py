@@ -116,8 +116,8 @@ def resolver(root: str) -> Resolve:
     """
 
     def resolve(path: str) -> str | None:
-        """Return a path with its links followed; None after `_MAX_STEPS` parts or if a link
-        cannot be read.
+        """Return a path of the host, below `root`, with its links followed; parts that do not exist
+        stay as they are. None after `_MAX_STEPS` parts, for a NUL, and if a link cannot be read.
         """
         done: list[str] = []
         waiting = path.split("/")[::-1]

@@ -79,8 +79,8 @@ def _mount(
     driver: str = "",
     unresolved: bool = False,
 ) -> Mount:
-    """Return a row of the `mounts` view with defaults for a mount that needs nothing on the
-    host.
+    """Return a row of the `mounts` view with these values as they are; no path is cleaned or
+    resolved. Defaults are those of a mount that uses nothing on the host.
     """
     return {
         "origin": origin,
@@ -278,8 +278,9 @@ def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
 def volume_mounts(
     driver: str, options: Mapping[str, str], target: str, resolve: Resolve
 ) -> list[Mount]:
-    """Return the rows for the folders and devices of the host in a volume with these driver
-    options: none without options, an unresolved row for options that are not understood.
+    """Return the rows for what a volume with this driver and these driver options mounts, such as a
+    folder of the host; `target` is its path in the container. None without options. What is not
+    understood, such as options of another driver than `local`, is an unresolved row.
     """
     if not options:
         return []

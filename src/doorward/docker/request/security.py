@@ -130,7 +130,7 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
         unresolved=bool(joined),
     )
     for key, value in options:
-        _apply(view, key, value)
+        _apply_option(view, key, value)
     return view
 
 
@@ -143,8 +143,11 @@ def _has_default_security(host: Mapping[str, Any]) -> bool:
     return _FIELDS.isdisjoint(host) and mode != "host" and not mode.startswith("container:")
 
 
-def _apply(view: Security, key: str, value: str) -> None:
-    """Set the field of a view that a security option determines; most options determine none."""
+def _apply_option(view: Security, key: str, value: str) -> None:
+    """Set the field of `view` that a security option (`--security-opt KEY=VALUE`) decides: seccomp,
+    AppArmor, `no-new-privileges`, the label `disable` or `systempaths`. Other options change
+    nothing.
+    """
     if key in ("seccomp", "apparmor"):
         # A profile is a whole file; that it is not the default is what counts.
         view[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"

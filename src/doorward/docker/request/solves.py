@@ -83,14 +83,14 @@ def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
     fields: Fields = {}
     at = count = 0
     while at < len(content):
-        key, at = _varint(content, at)
+        key, at = _read_varint(content, at)
         number, kind = key >> 3, key & 7
         count += 1
         # A field that is not known here may change what the daemon builds.
         if known.get(number) != kind or count > _MOST_FIELDS:
             raise _UnreadableError
         value: Any
-        value, at = _varint(content, at)
+        value, at = _read_varint(content, at)
         if kind == _BYTES:
             end = at + value
             if end > len(content):
@@ -100,9 +100,9 @@ def _fields(content: bytes, known: Mapping[int, int]) -> Fields:
     return fields
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return a Protobuf integer and the position after it; _UnreadableError if it is cut or too
-    long.
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return the Protobuf integer (varint) at `at`, and the position after it. Raise
+    _UnreadableError if it is cut or longer than nine bytes.
     """
     value = 0
     for shift in range(0, 63, 7):
@@ -251,7 +251,9 @@ def _parts(fields: Fields, number: int, known: Mapping[int, int]) -> Iterator[Fi
 
 
 def _read_caches(content: bytes, request: _Request) -> None:
-    """Read the cache imports and exports of a request; _UnreadableError for their old form."""
+    """Read the message of cache options: add the images and options of its imports and exports to
+    `request`. Raise _UnreadableError for unknown fields, and for the forms of before 2019.
+    """
     fields = _fields(content, _CACHE)
     if any(number in fields for number in (1, 2, 3)):
         raise _UnreadableError  # forms of before 2019
@@ -356,8 +358,9 @@ def _read_named_context(value: str, request: _Request) -> None:
 
 
 def _read_imports(text: str, request: _Request) -> None:
-    """Read the cache imports that a frontend option holds as JSON. Raise RequestError if it is not
-    JSON, _UnreadableError if it has another form.
+    """Read the frontend option `cache-imports`, a JSON array of cache types with attributes: add
+    their images and options to `request`. Raise RequestError if it is not JSON, _UnreadableError if
+    it has another form.
     """
     entries: Any = parse_json(text.encode())
     if type(entries) is not list:

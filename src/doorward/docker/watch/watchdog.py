@@ -224,8 +224,9 @@ class _Plugin:
             theirs.close()
 
     def wait(self) -> None:
-        """Wait for messages of the plugin, at most `ROUND` seconds; update `is_ready`, the number
-        of rounds, and the counts of silent and stopped ones.
+        """Wait one round, at most `ROUND` seconds, for messages of the plugin. Note if it is ready,
+        and count the rounds in a row in which it was silent or stopped, by which `problem` judges
+        it. Only rounds without any message count in `rounds`.
         """
         states: list[bytes] = []
         try:
@@ -244,8 +245,9 @@ class _Plugin:
 
     @property
     def problem(self) -> str:
-        """The reason to replace the process: it has ended, is stopped, or is silent for too long;
-        `""` if there is none.
+        """The reason why the process must be replaced, "" if there is none: it has ended, it is
+        stopped, or it has been silent for too many rounds, of which it has more until it is ready.
+        As of the last `wait`.
         """
         if self.has_ended:
             return f"it ended with {self._code}"

@@ -562,7 +562,7 @@ class HttpConnection(asyncio.Protocol):
         # A late answer of a slow call: the connection may be at another request by now.
         if self._current is request and self._transport is not None:
             self._write(request, response)
-            self._go_on()
+            self._answer_queued()
 
     def _write(self, request: Request, response: Response) -> None:
         """Write a complete response with date and length, without its body for HEAD, and forget the
@@ -628,7 +628,7 @@ class HttpConnection(asyncio.Protocol):
         """
         if self._call is call and self._transport is not None:
             self._finish(ends=ends or self._request is self._current)
-            self._go_on()
+            self._answer_queued()
 
     def _finish(self, *, ends: bool) -> None:
         """Forget the answered request and start the time limit for the next one. With `ends`, end
@@ -640,7 +640,7 @@ class HttpConnection(asyncio.Protocol):
         if ends:
             self._end()
 
-    def _go_on(self) -> None:
+    def _answer_queued(self) -> None:
         """Answer the queued requests until one of them is answered later, even if nothing more is
         read from this connection. Then start the application on a request that is being read and
         waited for this, and update reading. A fault of ours is reported and aborts the connection.

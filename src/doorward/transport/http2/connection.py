@@ -587,11 +587,11 @@ class Connection:
         if len(payload) % _SETTING.size:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "setting is cut")
         for setting, value in _SETTING.iter_unpack(payload):
-            self._set(setting, value)
+            self._apply_setting(setting, value)
         self._receiving = RECEIVING[self._receiving]["settings"]
         self._sender.write(FrameType.SETTINGS, Flag.ACK, 0, b"")
 
-    def _set(self, setting: int, value: int) -> None:
+    def _apply_setting(self, setting: int, value: int) -> None:
         """Apply one setting of the client. `INITIAL_WINDOW_SIZE`, `MAX_FRAME_SIZE` and
         `HEADER_TABLE_SIZE` change how we send, `ENABLE_PUSH` is only checked, others are ignored.
         Raise Http2Error for a value that is not allowed.

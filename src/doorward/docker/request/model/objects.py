@@ -69,8 +69,9 @@ _OWNERS: Final = {
 
 
 def _check_volume(volume: Mapping[str, Any]) -> _Fault:
-    """Return the fault of a volume's options; None if there are none, or if they have one of the
-    forms that the local driver gives to mount(2).
+    """Return the fault in the driver options of a volume, which is a request's or a mount's
+    `DriverConfig`: the field and the form it should have. None if there are no options, or the
+    driver is `local` and they are one of the forms of a tmpfs, a bind or NFS listed here.
     """
     field = "Options" if "Options" in volume else "DriverOpts"
     options = volume.get(field) or {}

@@ -252,8 +252,8 @@ def list_reader(item: ValueType | None, inner: Reader) -> Reader:
 
 
 def _text_list_reader(item: ValueType) -> Reader:
-    """Return a reader of arrays of texts; it notes a fault for the first text that `item` does not
-    accept.
+    """Return the reader of an array of texts of the type `item`. A text that the type does not
+    accept is noted as a fault, only the first one of an array; "" and null always pass.
     """
     accepts, text = item.accepts, item.text
 
@@ -339,11 +339,12 @@ def struct_reader(
     together: Callable[[Mapping[str, Any]], Fault] | None,
     empty_counts: Mapping[str, str],
 ) -> Reader:
-    """Return the reader of an object with the named fields of `struct`, each read by its own of the
-    `readers`.
+    """Return the reader of an object with the fields of `struct`; `readers` has the readers of
+    fields by name, and a field without one is taken as it is.
 
-    `together` checks fields against each other, after each was read. `empty_counts` names, for each
-    field whose empty array has a meaning, the view that a policy must then judge.
+    `together` checks fields against each other, if each alone has no fault; None: nothing to check.
+    `empty_counts` names, for each field whose empty array has a meaning, the view that a policy
+    must judge if the field is there.
     """
     shapes = _Shapes()
     known = shapes.known

@@ -405,7 +405,10 @@ def _document(value: str) -> Any:
 
 
 def _are_filters(value: str) -> bool:
-    """Return True for the JSON of Docker's filters: names with lists or objects of values."""
+    """Return True if a text is the JSON object of Docker's filters: for each name an array of
+    texts, or an object whose names are the texts and whose values are booleans. False for malformed
+    JSON.
+    """
     document = _document(value)
     if type(document) is not dict:
         return False
@@ -440,7 +443,10 @@ def _are_images(value: str) -> bool:
 
 
 def _are_platforms(value: str) -> bool:
-    """Return True for one platform or an array of them, as JSON."""
+    """Return True if a text is the JSON of a platform or of an array of platforms, each an object
+    of texts or a text with the JSON of one; also for an empty array. False for unknown members and
+    malformed JSON.
+    """
     documents = _document(value)
     for each in documents if type(documents) is list else [documents]:
         document = _document(each) if type(each) is str else each
