@@ -79,11 +79,12 @@ class BodyReader:
         self._left = MAX_CONDITIONS
 
     def body(self, body: Body, scope: Scope) -> tuple[Condition, ...] | None:
-        """Return a body as conditions that all must hold; None if it never holds. Its names are
-        bound in `scope`.
+        """Return a body as conditions that all must hold, () if it always holds; None if it never
+        holds. The variables that it defines are bound in `scope`.
 
-        Expressions that cannot be conditions are recorded as errors. Beyond `MAX_CONDITIONS`
-        expressions in all bodies an error is recorded once, and the result is None.
+        Expressions that cannot be conditions are left out and recorded as errors in the comparer:
+        the result counts only if there are none. Beyond `MAX_CONDITIONS` expressions in all calls
+        of this reader, one error is recorded and the result is None.
         """
         self._left -= len(body)
         if self._left < 0:
@@ -140,15 +141,17 @@ class BodyReader:
         left = list(body)
         while True:
             # A body has no order: an equation may need a variable that a later one defines.
-            rest = [expr for expr in left if not self._binds(expr, scope, needed)]
+            rest = [expr for expr in left if not self._bind_name(expr, scope, needed)]
             if len(rest) == len(left) or not rest:
                 return rest
             left = rest
 
-    def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
-        """Return True if an equation only defines a variable, after binding it in `scope`.
+    def _bind_name(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
+        """Bind the variable that an equation defines in `scope` and return True; return False,
+        without a binding, for an expression that defines none.
 
-        The condition that its column has a value goes to `needed`.
+        A variable without a meaning is defined by a scalar, a column or a row, not behind `not` or
+        `with`. The condition that a column has a value is appended to `needed`.
         """
         call = expr.term
         if expr.negated or expr.withs or not isinstance(call, Call):
@@ -198,7 +201,7 @@ class BodyReader:
             case Call(_, (key, Ref(Var("data")) as rule)) if term.name == MEMBER:
                 expected = scope.read(key)
                 needed += _require_value(expected, partial(self._comparer.text, expr))
-                return self._require_rule(names_of(rule), expr, scope, wanted=expected)
+                return self._require_rule(names_of(rule), expr, scope, element=expected)
             case Call(_, (Ref(Var("data")) as rule, Scalar(known))) if term.name in COMPARISONS:
                 return self._value_of_rule(rule, COMPARISONS[term.name], known, expr, scope)
             case Call(_, (Scalar(known), Ref(Var("data")) as rule)) if term.name in COMPARISONS:
@@ -213,10 +216,11 @@ class BodyReader:
         return None
 
     def _translate_call(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
-        """Return the condition of a call, or a boolean if its outcome is known; None after an
-        error.
+        """Return the condition of `call`, the term of `expr`, negated if `expr` is; a boolean if
+        its outcome is known. None after an error, which is recorded.
 
-        Raise UnclearError if an operand is neither a column nor known.
+        Raise UnclearError for a variable without a known value, and for an operand of `in` or of a
+        built-in such as `lower` that is neither a column nor known.
         """
         inner = Scope(scope, only_one=True) if expr.negated else scope
         written, call = call, _as_search(_as_equation(call))
@@ -322,8 +326,9 @@ class BodyReader:
     def _every_known(
         self, every: Every, domain: Array | Set | Object, scope: Scope
     ) -> Condition | bool:
-        """Return the conditions of an `every` over a known collection, one per value; False if it
-        never holds.
+        """Return the condition that the body of an `every` holds for each value of a known
+        collection; it always holds for an empty one. False if the body never holds for one of the
+        values. Errors are recorded.
         """
         pairs: Sequence[tuple[Term, Term]]
         match domain:
@@ -354,18 +359,18 @@ class BodyReader:
         scope: Scope,
         args: Sequence[Meaning] | None = None,
         *,
-        wanted: Meaning | None = None,
+        element: Meaning | None = None,
     ) -> Condition | None:
-        """Return the condition that a rule of the residual is true, or has `wanted` among its
-        values.
+        """Return the condition that a rule of the residual is true (with a default: not false), or
+        that the set which it defines has `element`; negated if `expr` is.
 
-        `args` are the operands of a function. None after an error: the rule is missing or has other
-        values.
+        `args` are the operands of a function, None for any other rule. None after an error, which
+        is recorded: the rule is missing, or has another form (`_is_plain`).
         """
         rules = self._rules.get(tuple(path))
-        if rules and args is None and wanted is None and _has_default(rules):
+        if rules and args is None and element is None and _has_default(rules):
             return self._either(rules, lambda value: value is not False, expr, scope)
-        if not rules or any(not _is_plain(rule, args, wanted) for rule in rules):
+        if not rules or any(not _is_plain(rule, args, element) for rule in rules):
             name = path_text([str(name) for name in path])
             self._comparer.fail(expr.span, f"the rule {name} cannot be used in a filter", hint=RULE)
             return None
@@ -378,8 +383,8 @@ class BodyReader:
                 assert isinstance(parameter, Var)
                 inner.bind(parameter.name, meaning)
             body = rule.body
-            if wanted is not None and rule.head.key is not None:
-                inner.bind(_MEANING, wanted)
+            if element is not None and rule.head.key is not None:
+                inner.bind(_MEANING, element)
                 body = (Expr(_equation(rule.head.key), span=expr.span), *body)
             conditions = self.body(body, inner)
             if conditions is not None:

@@ -59,18 +59,23 @@ def compare_with_value(
     """
     if field.function == NANOSECONDS:
         plain = Field(field.table, field.column)
-        return plain, _nanoseconds(plain, operator, value)
+        return plain, _compare_nanoseconds(plain, operator, value)
     if field.function:
-        return field, _of_function(field, column, operator, value)
+        return field, _compare_function(field, column, operator, value)
     if column.kind == "json":
-        return field, _json(field, operator, value)
-    return field, _value(field, column, operator, value)
+        return field, _compare_json(field, operator, value)
+    return field, _compare_value(field, column, operator, value)
 
 
-def _value(field: Field, column: Column, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """Return the predicate that compares a column with a known value, in Rego's order of all types.
+def _compare_value(
+    field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
+) -> Predicate:
+    """Return the predicate that compares a column with a known value in Rego's order of all types.
+    NULL counts as null, so that it holds for `lt 1`: callers add a test where NULL is a missing
+    value.
 
-    Raise FilterError if the database cannot compare the column's kind in this way.
+    `value` is a list for `in`, a text for searches such as `startswith`. Raise FilterError if no
+    database can compare the column's kind with it in this way.
     """
     kind = column.kind
     assert kind is not None
@@ -90,7 +95,7 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
             return _within_bounds(field, kind, written_test(kind, operator, value))
         return Match(field, operator, value)
     if operator in ("gt", "gte", "ne"):
-        return opposite_of(_value(field, column, OPPOSITES[operator], value))
+        return opposite_of(_compare_value(field, column, OPPOSITES[operator], value))
     if value is None:
         return NEVER if operator == "lt" else IsNull(field)
     other = _kind_of(value)
@@ -108,7 +113,9 @@ def _value(field: Field, column: Column, operator: str, value: Scalar | list[Sca
 
 
 def _within_bounds(field: Field, kind: Kind, bounds: Sequence[Bound]) -> Predicate:
-    """Return the predicate that all bounds hold for a column."""
+    """Return the predicate that a column fulfils all bounds, each an operator with a stored value;
+    True as a bound means any value but NULL, False none.
+    """
     parts: list[Predicate] = []
     for bound in bounds:
         if isinstance(bound, bool):
@@ -127,7 +134,7 @@ def _in(field: Field, column: Column, items: Sequence[Scalar]) -> Predicate:
     values = [each for each in items if each is not None]
     parts: list[Predicate] = []
     if kind in WRITTEN:
-        parts += [_value(field, column, "eq", each) for each in values]
+        parts += [_compare_value(field, column, "eq", each) for each in values]
     else:
         fitting = tuple([each for each in values if _kind_of(each) == kind])
         parts += [In(field, fitting, kind)] if fitting else []
@@ -148,18 +155,19 @@ def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Sc
     return any_of(parts)
 
 
-def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """Return the predicate that compares the nanoseconds of a time with a known value of any
-    type.
+def _compare_nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """Return the predicate that compares a time, as nanoseconds since 1970, with a known value;
+    values of other types are decided by Rego's order of types. It may hold for NULL: callers add
+    the test that there is a time.
     """
     if operator == "in":
         assert isinstance(value, list)
-        return any_of([_nanoseconds(field, "eq", each) for each in value])
+        return any_of([_compare_nanoseconds(field, "eq", each) for each in value])
     if operator in ("startswith", "endswith", "contains"):
         return NEVER
     assert not isinstance(value, list)
     if operator in ("gt", "gte", "ne"):
-        return opposite_of(_nanoseconds(field, OPPOSITES[operator], value))
+        return opposite_of(_compare_nanoseconds(field, OPPOSITES[operator], value))
     if rank_of(value) != RANKS["number"]:
         before = RANKS["number"] < rank_of(value)
         return IsNull(field, negated=True) if before and operator != "eq" else NEVER
@@ -168,19 +176,20 @@ def _nanoseconds(field: Field, operator: str, value: Scalar | list[Scalar]) -> P
     return _within_bounds(field, "moment", [moment_bound(operator, value)])
 
 
-def _of_function(
+def _compare_function(
     field: Field, column: Column, operator: str, value: Scalar | list[Scalar]
 ) -> Predicate:
-    """Return the predicate for a comparison of the text that a built-in makes of a column.
+    """Return the predicate that compares the text which the field's function gives for a column
+    with a known value. It may hold for NULL: callers add the test that there is a text.
 
-    Raise FilterError for a comparison by order, or if too many letters have two cases.
+    Raise FilterError for a comparison by order, or if too many letters of `value` have two cases.
     """
     if operator == "in":
         assert isinstance(value, list)
-        return any_of([_of_function(field, column, "eq", each) for each in value])
+        return any_of([_compare_function(field, column, "eq", each) for each in value])
     assert not isinstance(value, list)
     if operator == "ne":
-        return opposite_of(_of_function(field, column, "eq", value))
+        return opposite_of(_compare_function(field, column, "eq", value))
     is_search = operator in ("startswith", "endswith", "contains")
     if operator != "eq" and not is_search:
         raise fault(
@@ -200,18 +209,21 @@ def _of_function(
     return Compare(folded_field, "eq", value, "text")
 
 
-def _json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
-    """Return the predicate for a comparison of a value in a JSON document."""
+def _compare_json(field: Field, operator: str, value: Scalar | list[Scalar]) -> Predicate:
+    """Return the predicate that compares the value at a path of a JSON document with a known value,
+    in Rego's order of all types. It holds only where the document has a value there, which may be
+    null.
+    """
     if operator == "in":
         assert isinstance(value, list)
-        return any_of([_json(field, "eq", each) for each in value])
+        return any_of([_compare_json(field, "eq", each) for each in value])
     assert not isinstance(value, list)
     if operator in ("startswith", "endswith", "contains"):
         assert isinstance(value, str)
         there = JsonType(field, ("string",))
         return all_of([there, Match(field, operator, value)]) if value else there
     if operator in ("ne", "gt", "gte"):
-        holds = _json(field, OPPOSITES[operator], value)
+        holds = _compare_json(field, OPPOSITES[operator], value)
         return all_of([JsonType(field, JSON_TYPES), opposite_of(holds)])
     rank = rank_of(value)
     same: list[Predicate] = []
@@ -251,10 +263,13 @@ def _kind_of(value: bool | int | Number | str) -> Kind:
 def compare_columns(
     left: Field, column: Column, operator: str, right: Field, other: Column
 ) -> Predicate:
-    """Return the predicate that compares two columns in Rego's order.
+    """Return the predicate that compares two columns in Rego's order of all types. NULL counts as
+    null, so that two are equal: callers add tests where NULL is a missing value. `operator` is eq,
+    ne, lt, lte, gt or gte.
 
-    Raise FilterError if their kinds cannot be compared in a database, or if either has a function,
-    unless both are in nanoseconds.
+    Raise FilterError for enumerations, values in JSON documents, two arrays, different kinds that a
+    policy sees as texts, the order of UUIDs or times, and for a function, unless both are
+    `NANOSECONDS`.
     """
     if operator in _MIRRORED:
         return compare_columns(right, other, _MIRRORED[operator], left, column)

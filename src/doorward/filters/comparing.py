@@ -86,7 +86,10 @@ class Comparer:
         return partial(text_of, expr, self._literals)
 
     def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
-        """Record an error at a position; the filter is refused at the end."""
+        """Record an error in `faults`; the caller of the comparer refuses the filter if there are
+        any. `details` is an explanation, `hint` says what to write instead. The position is left
+        out if it is in no file, as that of a query that is a path.
+        """
         more = Details((details,), {"details": details}) if details else None
         fault = Diagnostic(FRAGMENT_ERROR, message, hint=hint, details=more)
         # The query has no location: it is made of a path.
@@ -104,11 +107,13 @@ class Comparer:
         self.fail(first, message, hint=EXCLUSIVE)
 
     def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
-        """Return an expression as the comparison of a column, or a boolean if both operands are
-        known. `field` returns the column that a term stands for.
+        """Return an expression as the comparison of a column, negated if it is, or its outcome as a
+        boolean if both operands are known. `field` returns the column that a term stands for, or
+        None.
 
-        None after an error, which is recorded. None, without recording an error, for an expression
-        with `with` or one that is not a call.
+        None after an error, which is recorded, such as for a built-in that one of `targets` does
+        not support. None, without an error, for an expression with `with` or one that is not a
+        call.
         """
         call = expr.term
         if expr.withs or not isinstance(call, Call):
@@ -140,8 +145,9 @@ class Comparer:
         return Comparison(one, name, pattern[0], expr.negated, self._writer(expr))
 
     def _is_supported(self, call: Call, expr: Expr, location: Span) -> bool:
-        """Return True if all targets support a call's built-in with two operands; else record an
-        error.
+        """Return True if a call is a comparison, a search in a text or `in`, has two operands, and
+        all targets support its built-in; else record an error, mostly at `location`, and return
+        False.
         """
         name = call.name
         if name == "internal.member_3":
@@ -208,10 +214,11 @@ class Comparer:
     def _compare_constants(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
-        """Return the outcome of a comparison of two known values, which partial evaluation may
-        leave.
+        """Return the outcome of a comparison of two known values, `not` included, which partial
+        evaluation may leave. `left` is a scalar; `right` is None if it is not known.
 
-        None after an error: OPA's targets cannot express orders of known values.
+        None after an error, which is recorded: for `right` None, for an order with a collection,
+        and for any order if a target is one of OPA's.
         """
         name = expr.term.name if isinstance(expr.term, Call) else ""
         if right is not None and self._has_orders and name in _ORDERS:
@@ -227,7 +234,10 @@ class Comparer:
         return (same == (name != "neq")) != expr.negated
 
     def _member(self, expr: Expr, call: Call, field: Field, location: Span) -> Comparison | None:
-        """Return the comparison that a column is one of known scalars; None after an error."""
+        """Return the comparison that a column is one of the scalars in the known collection of a
+        call of `in`, negated if `expr` is; for an object its values, for a scalar none. None after
+        an error, which is recorded.
+        """
         collection = call.args[1]
         if not isinstance(collection, (Array, Set, Object, Scalar)):
             message = f"in: a known collection is needed: {self.text(collection)}"

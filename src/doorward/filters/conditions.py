@@ -168,7 +168,9 @@ def _move_into(condition: Condition, table: str, relation: str) -> Condition:
 
 
 def _rename_table(condition: Condition, row: str, table: str) -> Condition:
-    """Return a condition on `row` as one on `table`."""
+    """Return a condition with `table` in place of `row` wherever it or a condition inside it names
+    the row. Names are not checked: `row` must not be introduced again inside.
+    """
 
     def rename(field: Field) -> Field:
         return dataclasses.replace(field, table=table) if field.table == row else field

@@ -104,7 +104,10 @@ def _without(bodies: Sequence[tuple[Condition, ...]]) -> tuple[Condition, ...]:
 
 
 def _cases(definitions: Definitions, reader: BodyReader, comparer: Comparer) -> Iterator[_Case]:
-    """Yield the cases in which rules give values; those whose body never holds are left out."""
+    """Yield a case for each value that a rule may give, in the order of rules and their `else`
+    branches; those whose body never holds are left out. What cannot be translated is left out and
+    recorded as an error in `comparer`: the cases count only if there are none.
+    """
     for number, rule in enumerate(definitions.rules):
         for position, branch in enumerate(rule):
             for outcome in branch.outcomes:

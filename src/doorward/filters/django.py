@@ -287,7 +287,10 @@ def _target(field: Anything) -> Anything:
 
 
 def _describe(field: Anything) -> Column:
-    """Return the description of a field: its kind, or the reason why it has none."""
+    """Return the description of a field's column: its kind, or the reason why policies cannot
+    compare it. Subclasses of Django's fields count as these, unless they have `from_db_value`. A
+    DateTimeField has a kind only with `USE_TZ`, a foreign key never: see `_target`.
+    """
     # JSONField and ArrayField first, since they may have `from_db_value`, which refuses all others.
     name = type(field).__name__
     if isinstance(field, models.JSONField):
@@ -333,8 +336,9 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> Q:
-        """Return a predicate as a `Q`; raise FilterError for a value that no database compares
-        exactly.
+        """Return a predicate as a `Q` for the query that is being written, which may be a subquery.
+        Raise FilterError for a value that no database compares exactly; what one database cannot
+        decide fails when the query is compiled.
         """
         match predicate:
             case Null(field, negated):
@@ -343,7 +347,9 @@ class _Writer:
                 self._check(field, value)
                 return self._compare(self._view(field, kind), operator, value, kind)
             case CompareFields(left, operator, right, kind):
-                return self._fields(self._view(left, kind), operator, self._view(right, kind), kind)
+                return self._compare_operands(
+                    self._view(left, kind), operator, self._view(right, kind), kind
+                )
             case In(field, values, kind, negated):
                 operator = "ne" if negated else "eq"
                 condition = Q()
@@ -378,8 +384,9 @@ class _Writer:
                 return condition
 
     def _view(self, field: Field, kind: Kind) -> Anything:
-        """Return the operand to compare: a column, a value in a document, or a function of
-        either.
+        """Return the expression of an operand, with the field's function applied: a column, an
+        element, or a value in a document that is read as `kind`. A number has the value that
+        programs read.
         """
         if field.path or (field.table in self._elements and self._elements[field.table][2]):
             view: Anything = JsonValue(*self._document(field), field.path, kind)
@@ -451,7 +458,9 @@ class _Writer:
         return table
 
     def _column(self, field: Field) -> F:
-        """Return the expression for a column in the present query."""
+        """Return the expression of a field's column in the query that is being written, or of the
+        element that its `table` names; its path and function are ignored.
+        """
         if field.table in self._elements:
             return self._elements[field.table][0]
         return self._table(field.table).column(field.column, self._depth)
@@ -474,9 +483,11 @@ class _Writer:
         return isinstance(self._field_of(field), models.FloatField)
 
     def _compare(self, column: Anything, operator: str, value: StoredValue, kind: Kind) -> Q:
-        """Return the comparison of a column with a known value, exact in every database.
+        """Return the comparison of an operand (`_view`) with a known value of `kind`, exact in
+        every database; it does not hold for NULL.
 
-        Raise FilterError for a number or text for which that is not possible.
+        Raise FilterError for a text that databases refuse, and for a number that MySQL cannot
+        compare exactly with a double.
         """
         if kind in _FIELDS:
             return self._operation(column, operator, Value(value, output_field=_FIELDS[kind]()))
@@ -484,7 +495,7 @@ class _Writer:
             bound = _text(str(value))
             # Beside the exact test the plain one, which can use an index and holds wherever the
             # other does.
-            exact = self._fields(column, operator, bound, kind)
+            exact = self._compare_operands(column, operator, bound, kind)
             if operator != "eq" or isinstance(column, TextFunction):
                 return exact
             return Q(Exact(column, bound)) & exact
@@ -496,8 +507,10 @@ class _Writer:
             return Q(GreaterThanOrEqual(column, operand)) & Q(LessThanOrEqual(column, operand))
         return self._operation(column, operator, operand)
 
-    def _fields(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
-        """Return the comparison of two operands of the same kind."""
+    def _compare_operands(self, left: Anything, operator: str, right: Anything, kind: Kind) -> Q:
+        """Return the comparison of two operands of the same kind, exact in every database: texts by
+        code points, numbers as programs read them. It does not hold if one is NULL.
+        """
         if kind == "text":
             if operator not in ("eq", "ne"):
                 return Q(InOrder(left, right, _SIGNS[operator]))

@@ -175,6 +175,10 @@ class SqliteJson:
         return document, path
 
     def _path(self, element: str, names: Sequence[str]) -> str:
+        """Return a path in SQLite's notation as an SQL expression: `names` below the root of the
+        document or, if `element` is not "", below the element with this alias. The names are put in
+        as they are.
+        """
         steps = "".join([f'."{each}"' for each in names])
         if not element:
             return f"'${steps}'"

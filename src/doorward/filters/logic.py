@@ -156,10 +156,10 @@ class _Maker(Generic[T]):
 
     def _some(self, some: Some, rows: Mapping[str, _Row[T]]) -> Predicate:
         """Return the predicate that a relation leads to a row, or that a JSON or array column has
-        an element, for which the conditions hold or, if `some` is negated, to none.
+        an element, for which the conditions of `some` hold; or, if `some` is negated, to none.
 
-        Raise FilterError if neither is declared, or if the relation leads to one row instead of
-        many or the reverse.
+        Raise FilterError if there is no such relation or column, and if `some.many` is not what the
+        relation is declared as.
         """
         table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name
@@ -225,9 +225,9 @@ class _Maker(Generic[T]):
         return rows[name] if name in rows else self._schema.table(name)
 
     def _comparison(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison. It holds for no row in which an operand has no
-        value, except a negated `eq`, which holds there, and `object.get`, which has its default
-        there.
+        """Return the predicate for a comparison, or for a test such as `defined`. It holds for no
+        row in which an operand has no value, except a negated `eq`, which holds there, and
+        `object.get`, which has its default there. NULL is a value if the policy sees it as null.
 
         Raise FilterError if a column is not declared or cannot be compared in this way.
         """
@@ -267,8 +267,8 @@ class _Maker(Generic[T]):
         return all_of([*there, opposite_of(holds)])
 
     def _with_default(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of `object.get`: of a column, or of its default
-        without a value.
+        """Return the predicate for a comparison of `object.get`: it compares the column or, where
+        that has no value, the default. NULL is a value if the policy sees it as null.
 
         Raise FilterError for a comparison with another column, or inside a document.
         """
@@ -315,8 +315,10 @@ class _Maker(Generic[T]):
         return [IsNull(field, negated=True)]
 
     def _is_defined(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate that a column, value or related row exists. A related row that is
-        missing counts where the policy sees it as null.
+        """Return the predicate that the field of a comparison has a value for the policy: a column,
+        a value in a document, a `count(…)` or a related row. NULL, and a missing row of a relation
+        to one row, count if the policy sees them as null. The comparison's operator, value and
+        negation are ignored.
         """
         field = comparison.field
         if field.function == COUNT:
@@ -348,8 +350,8 @@ class _Maker(Generic[T]):
         return ALWAYS
 
     def _json_field(self, field: Field, rows: Mapping[str, _Row[T]]) -> Field | None:
-        """Return a JSON document, or a value in one, as a field of predicates; None for other
-        columns.
+        """Return the field, as predicates locate it, of a JSON document or a value in one; None for
+        other columns and relations. FilterError for a name in an element that is not an object.
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
@@ -368,9 +370,11 @@ class _Maker(Generic[T]):
         return JsonType(document, ("string", "array", "object"))
 
     def _count(self, comparison: Comparison, rows: Mapping[str, _Row[T]]) -> Predicate:
-        """Return the predicate for a comparison of `count(…)` with a known number. Only a
-        comparison that tells no elements from some, such as `count(x) > 0`, can be translated:
-        raise FilterError for others, and for a comparison with a column.
+        """Return the predicate for a comparison of `count(…)` with a known value. Where the operand
+        cannot be counted only a negated `eq` holds.
+
+        Only a comparison that tells no elements from some, such as `count(x) > 0`, can be
+        translated: raise FilterError for others, and for a comparison with a column.
         """
         field, operator, value = comparison.field, comparison.operator, comparison.value
         if isinstance(value, Field):
@@ -404,10 +408,12 @@ class _Maker(Generic[T]):
     def _column(
         self, field: Field, rows: Mapping[str, _Row[T]], comparison: Comparison
     ) -> tuple[Field, Column]:
-        """Return a column, or a value inside a document, with its description; record its kind, so
-        that the rows are tested for values of this kind.
+        """Return the field of an operand as predicates locate it, with the description of its
+        column, and record that the column is compared, so that rows with values of another kind are
+        refused (`_require_declared`).
 
-        Raise FilterError if it is not declared or cannot be compared.
+        Raise FilterError, with the policy's text of `comparison`, if it is not declared or cannot
+        be compared.
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):

@@ -242,7 +242,9 @@ def any_of(parts: list[Predicate]) -> Predicate:
 
 
 def _without_repetition(parts: list[Predicate]) -> tuple[Predicate, ...]:
-    """Return the parts without repeated tests for NULL."""
+    """Return the parts in order without repeated tests for NULL of one field; other repeated parts
+    stay.
+    """
     nulls: set[tuple[Field, bool]] = set()
     unique: list[Predicate] = []
     for part in parts:

@@ -153,8 +153,9 @@ class Scope:
         raise UnclearError(_NO_VALUE, COLUMN)
 
     def _read_call(self, call: Call) -> Place:
-        """Return the meaning of a built-in's call with a column; UnclearError if it is not
-        supported.
+        """Return the meaning of a call for which `_is_function` is true, such as
+        `lower(input.t.name)`: the column with the built-in and its second operand, a known text.
+        UnclearError if the operands are others, or if the first is the result of a built-in.
         """
         if call.name == OBJECT_GET:
             return self._with_default(call)
@@ -187,7 +188,10 @@ class Scope:
         )
 
     def field(self, term: Term) -> Field | None:
-        """Return the column that a term stands for; None if it stands for none."""
+        """Return the column or relation that a term stands for; None if it stands for a row of a
+        table, for a known value, or for nothing that `read` can read. As with `read`, a reference
+        through a relation chooses a row of it.
+        """
         if type(term) is not Ref and type(term) is not Var and type(term) is not Call:
             return None
         if type(term) is Ref and len(term.args) == 2 and term.head == _INPUT:

@@ -160,8 +160,9 @@ class _Writer:
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
-        """Return a predicate as SQL, and append its values to `parameters` in the order of their
-        placeholders; FilterError for what the dialect cannot decide exactly.
+        """Return a predicate as SQL, which callers put in brackets beside another, and append its
+        values to `parameters` in the order of their placeholders. Raise FilterError for what the
+        dialect cannot decide exactly.
         """
         match predicate:
             case Compare(field, operator, value, kind):
@@ -175,7 +176,7 @@ class _Writer:
             case IsNull(field, negated):
                 return f"{self._view(field, 'text')} IS {'NOT ' if negated else ''}NULL"
             case CompareFields(left, operator, right, kind):
-                return self._fields(self._field(left), operator, self._field(right), kind)
+                return self._compare_columns(self._field(left), operator, self._field(right), kind)
             case In(field, values, kind, negated):
                 return self._in(self._view(field, kind), values, kind, negated=negated)
             case Match(field, operator, text, negated):
@@ -192,8 +193,8 @@ class _Writer:
                 return self._elements(predicate)
 
     def _view(self, field: Field, kind: Kind) -> str:
-        """Return the operand to compare: a column, a value in a document, or a function of
-        either.
+        """Return the SQL of an operand, with the field's function applied: a column, an element, or
+        a value in a document that is read as `kind`. FilterError if the dialect cannot read it.
         """
         if field.path or field.table in self._documents:
             view = json_of(self._dialect, *self._json(field), kind)
@@ -261,7 +262,10 @@ class _Writer:
         return f"{'NOT ' if related.negated else ''}EXISTS (SELECT {columns} {rows}{end})"
 
     def _field(self, field: Field) -> str:
-        """Return the quoted SQL name of a column, of an element, or of a related row's column."""
+        """Return the SQL of a field's column, quoted: with the alias if its `table` is a related
+        row; the element itself if that names one. Its path and function are ignored. FilterError
+        for a name that no database can have, or that is ambiguous beside relations.
+        """
         if field.table in self._elements_of:
             return self._elements_of[field.table]
         if field.table in self._rows:
@@ -337,8 +341,8 @@ class _Writer:
         return self._dialect.exact.format(text)
 
     def _compare(self, name: str, operator: str, value: StoredValue, kind: str) -> str:
-        """Return the SQL comparison of a column with a known value, exact for its kind; the value
-        becomes one or several parameters.
+        """Return the SQL comparison of an operand, whose SQL is `name`, with a known value of
+        `kind`, exact for that kind. The value is appended to `parameters`, once or more often.
 
         Raise FilterError if the dialect cannot compare the value exactly.
         """
@@ -405,9 +409,9 @@ class _Writer:
                 "them with =="
             )
 
-    def _fields(self, left: str, operator: str, right: str, kind: str) -> str:
-        """Return the SQL comparison of two columns of the same kind; FilterError for an order of
-        texts that the dialect does not have.
+    def _compare_columns(self, left: str, operator: str, right: str, kind: str) -> str:
+        """Return the SQL comparison of two columns, given as SQL, of the same kind, exact for that
+        kind. FilterError for an order of texts that the dialect does not have.
         """
         sign = _OPERATORS[operator]
         if kind == "number" and self._dialect.decimal:
@@ -425,8 +429,9 @@ class _Writer:
         return holds
 
     def _in(self, name: str, values: Sequence[Anything], kind: str, *, negated: bool) -> str:
-        """Return the SQL test that a column is, or with `negated` is not, one of known values,
-        which become parameters.
+        """Return the SQL test that an operand, whose SQL is `name`, is one of known values or, with
+        `negated`, none of them; not empty, of `kind`. The values are appended to `parameters`.
+        FilterError for one that the dialect cannot compare exactly.
         """
         if kind == "text":
             operator = "ne" if negated else "eq"

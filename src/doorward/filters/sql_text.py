@@ -80,12 +80,12 @@ class _Writer:
         if comparison.negated and comparison.operator == "in" and not comparison.value:
             # `NOT` over what knows no NULL would let rows through where the column has none.
             return f"{self._field(comparison.field)} IS NOT NULL"
-        text = self._positive(comparison)
+        text = self._compare(comparison)
         return f"NOT {text}" if comparison.negated else text
 
-    def _positive(self, comparison: Comparison) -> str:
-        """Return a comparison as SQL text, ignoring its negation; `in` without values becomes `0 =
-        1`.
+    def _compare(self, comparison: Comparison) -> str:
+        """Return a comparison as SQL text, as if it were not negated; `in` without values becomes
+        `0 = 1`.
 
         ValueError for an order with null, a text with a NUL, or a number with too many digits for
         the dialect.
@@ -166,8 +166,9 @@ class _Writer:
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:
-        """Return the SQL of a LIKE pattern for `text`, escaped, with `before` and `after` around
-        it.
+        """Return the SQL pattern after LIKE: `before`, `text` with its special characters escaped,
+        and `after`, where `before` and `after` are `%` or ""; with `ESCAPE` if the dialect needs
+        it. ValueError for a text with a NUL.
         """
         special = "\\" + self._dialect.wildcards
         escaped = "".join([f"\\{each}" if each in special else each for each in text])

@@ -197,7 +197,9 @@ class _Table:
     def leads_to(
         self, relation: str, row: _Table, holds: ColumnElement[bool]
     ) -> ColumnElement[bool]:
-        """Return the condition that the relation leads to a row for which `holds` is true."""
+        """Return the condition that a relation leads to a row for which `holds` is true. `row` is
+        the alias from `row(relation)` that `holds` is about.
+        """
         attribute = getattr(self._entity, relation).of_type(row._entity)
         result: ColumnElement[bool] = (
             attribute.any(holds) if self.is_many(relation) else attribute.has(holds)
@@ -245,8 +247,9 @@ def describe(type_: TypeEngine[Anything]) -> Column:
 
 
 def _describe(type_: TypeEngine[Anything]) -> Column:
-    """Return the description of a column type without its variants: its kind, or the reason why it
-    has none.
+    """Return the description of a column type without its variants: its kind, or the reason why
+    policies cannot compare it. A type that changes values on their way, such as a TypeDecorator, is
+    refused.
     """
     # Only its own classes: a subclass elsewhere may store its values in another way.
     if type(type_).__module__.partition(".")[0] == "sqlalchemy":
@@ -334,8 +337,9 @@ class _Writer:
         self._count = 0
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
-        """Return a predicate as an SQLAlchemy condition; raise FilterError for a value that no
-        database compares exactly.
+        """Return a predicate as an SQLAlchemy condition. Raise FilterError for a value that no
+        database compares exactly; what one database cannot decide fails when the statement is
+        compiled.
         """
         match predicate:
             case IsNull(field, negated):
@@ -346,7 +350,7 @@ class _Writer:
             case CompareFields(left, operator, right, kind):
                 one, other = self._column(left), self._column(right)
                 if kind == "text":
-                    return self._texts(exact_text_of(one), operator, exact_text_of(other))
+                    return self._compare_texts(exact_text_of(one), operator, exact_text_of(other))
                 if kind == "moment":
                     one, other = ZonedTime(one), ZonedTime(other)
                 elif kind == "number":
@@ -431,7 +435,9 @@ class _Writer:
         return table
 
     def _column(self, field: Field) -> ColumnElement[Anything]:
-        """Return the column, or element, for a field."""
+        """Return the column of a field in its table or related row, or the element that its `table`
+        names; its path and function are ignored.
+        """
         if field.table in self._elements:
             return self._elements[field.table][0]
         return self._table(field.table).columns[field.column]
@@ -443,7 +449,9 @@ class _Writer:
         value: StoredValue,
         kind: Kind,
     ) -> ColumnElement[bool]:
-        """Return the comparison of a column with a known value, exact for its kind.
+        """Return the comparison of an operand (`_view`) with a known value of `kind`, exact in
+        every database; it does not hold for NULL. For `choice` the value is a stored name, and the
+        comparison always `eq`.
 
         Raise FilterError for a number or text that databases cannot compare exactly.
         """
@@ -469,7 +477,7 @@ class _Writer:
             # For `eq` the plain test beside the exact one, since it can use an index; it holds
             # wherever that does.
             text = checked_text(str(value))
-            exact = self._texts(exact_text_of(column), operator, exact_value_of(text))
+            exact = self._compare_texts(exact_text_of(column), operator, exact_value_of(text))
             if operator != "eq" or isinstance(column, TextFunction):
                 return exact
             return and_(column == literal(text, String()), exact)
@@ -496,7 +504,10 @@ class _Writer:
         left_decimal: ColumnElement[Anything],
         right_decimal: ColumnElement[Anything],
     ) -> ColumnElement[bool]:
-        """Return a comparison with doubles: equal ones are compared as decimals."""
+        """Return the comparison of two numbers of which one or both are doubles: `left` and `right`
+        are compared as they are, and equal ones also as decimals, `left_decimal` and
+        `right_decimal`.
+        """
         exact = self._operation(left_decimal, operator, right_decimal)
         if operator == "eq":
             return and_(left == right, exact)
@@ -505,10 +516,12 @@ class _Writer:
         strictly = self._operation(left, operator[:2], right)
         return or_(strictly, and_(left == right, exact))
 
-    def _texts(
+    def _compare_texts(
         self, left: ColumnElement[str], operator: str, right: ColumnElement[str]
     ) -> ColumnElement[bool]:
-        """Return the comparison of two exact texts."""
+        """Return the comparison by code points of two texts from `exact_text_of`, `exact_value_of`
+        or `TextFunction`.
+        """
         if operator in ("eq", "ne"):
             return self._operation(left, operator, right)
         return in_order(left, operator, right)

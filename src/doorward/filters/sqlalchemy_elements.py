@@ -103,7 +103,11 @@ def correlated(clause: Anything, tables: Sequence[Anything]) -> Anything:
     it only. In a condition on a related row that is another one: it would be about all rows.
     """
 
-    def replaced(element: Anything, **_options: Anything) -> Anything:
+    def correlate_select(element: Anything, **_options: Anything) -> Anything:
+        """Return a SELECT that is correlated with those of `tables` from which it selects. None,
+        which leaves an element as it is, for anything else, for a SELECT with a correlation of its
+        own, and for one that would have no table left.
+        """
         if not isinstance(element, Select) or not element._auto_correlate:
             return None
         selected = element.get_final_froms()
@@ -112,7 +116,11 @@ def correlated(clause: Anything, tables: Sequence[Anything]) -> Anything:
         return element.correlate(*outer) if len(outer) < len(selected) else None
 
     expression = clause.__clause_element__() if hasattr(clause, "__clause_element__") else clause
-    return replacement_traverse(expression, {}, replaced) if has_subquery(expression) else clause
+    return (
+        replacement_traverse(expression, {}, correlate_select)
+        if has_subquery(expression)
+        else clause
+    )
 
 
 def has_subquery(clause: ColumnElement[Anything] | None) -> bool:

@@ -127,7 +127,10 @@ class _Reader:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
 
     def _fail_bare(self, expr: Expr) -> None:
-        """Record the error, in OPA's words, for an expression that is not a call."""
+        """Record the error, in OPA's words, for an expression that is not a call and not negated:
+        an `every`, a rule that could not be inlined, another path below `data`, or a column or
+        value alone.
+        """
         term = expr.term
         if isinstance(term, Every):
             self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
