@@ -566,7 +566,9 @@ class PolicyAdminMixin:
 
         @wraps(run)
         def guarded(admin: Any, request: Any, queryset: Any) -> Any:
-            """Run the action if the policy permits it on every selected row, else refuse all."""
+            """Run the action if the policy allows all of its permissions on every selected row;
+            else raise PermissionDenied before it runs.
+            """
             for row in queryset.iterator():
                 if not all(self._allows(request, verb, row) for verb in verbs):
                     raise PermissionDenied
@@ -587,7 +589,9 @@ class PolicyAdminMixin:
         super().save_model(request, obj, form, change)  # type: ignore[misc]
 
     def delete_model(self, request: Any, obj: Any) -> None:
-        """Delete a row; raise PermissionDenied if the user may not."""
+        """Delete a row. Raise PermissionDenied unless the user is active staff and the policy
+        allows `delete` on the row.
+        """
         if not self._allows(request, "delete", obj):
             raise PermissionDenied
         super().delete_model(request, obj)  # type: ignore[misc]

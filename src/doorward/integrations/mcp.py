@@ -201,7 +201,9 @@ class PolicyMiddleware(Middleware):
             raise ResourceError(why)
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Return a prompt; raise PromptError if the policy does not allow it."""
+        """Return the prompt that the server makes. Raise PromptError before that if the policy does
+        not allow the prompt with these arguments, or if its budget is used up or cannot be counted.
+        """
         message = context.message
         arguments = message.arguments or {}
         decision = await self._ask("prompts/get", message.name, arguments, request=message)

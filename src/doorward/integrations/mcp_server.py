@@ -84,8 +84,9 @@ class ServerPolicy:
         return await call_next(ctx)
 
     async def _check_call(self, params: dict[str, Any]) -> None:
-        """Raise MCPError if a tool is unknown or may not be listed (with the same text), its
-        arguments are not valid, or the policy refuses the call.
+        """Raise MCPError unless a tool may be called. The policy decides on the arguments as the
+        tool's schema converts them, so that invalid ones are refused before it. A tool that may not
+        be listed is refused with the same text as one that is unknown.
         """
         name = subject_of(params)
         tool = self._server._tool_manager.get_tool(name)
@@ -103,7 +104,9 @@ class ServerPolicy:
         self._check(await self._ask("tools/call", name, arguments, tags=tags, **extra))
 
     async def _keep_allowed(self, method: str, result: Any) -> Any:
-        """Return the result of a list method with the allowed items; each is one decision."""
+        """Return the result of a list method without the items that the policy does not allow to be
+        listed. Each item is decided alone, by its name or URI and, for a tool, its tags.
+        """
         name, key = _LISTS[method]
         allowed = []
         for each in result[name]:

@@ -48,12 +48,12 @@ class DataFile:
             for location in locations
             if location[:number] == self.prefix
             and len(location) > number
-            and _has(document, location[number:])
+            and _has_member(document, location[number:])
         ]
 
 
-def _has(document: Any, location: Location) -> bool:
-    """Return True if the document has a member at the location."""
+def _has_member(document: Any, location: Location) -> bool:
+    """Return True if the document has a member at the location; the keys of arrays are integers."""
     for key in location:
         if isinstance(document, dict):
             if key not in document:
@@ -117,7 +117,7 @@ class _JSON:
         tree, commas included, and store the row of each member in `file.rows`. ValueError if the
         text is not JSON.
         """
-        end = self._value(self._blank(0), self._tree, ())
+        end = self._read_value(self._blank(0), self._tree, ())
         # A YAML text may begin like JSON: `"a": 1` does with a string.
         if self._text[end:].strip(_BLANK):
             raise ValueError
@@ -133,11 +133,12 @@ class _JSON:
             raise ValueError
         return at
 
-    def _value(self, at: int, tree: Tree | None, location: Location) -> int:
-        """Read the value at offset `at`; return the offset after it. The spans of the members in
-        the tree are added to those to cut, and their rows to `file.rows`.
+    def _read_value(self, at: int, tree: Tree | None, location: Location) -> int:
+        """Read the value at offset `at`, which is not blank, and return the offset after it. `tree`
+        has the members to cut below it, None for none; their spans are added to those to cut, and
+        their rows to `file.rows`. `location` is the path of the value.
 
-        `location` is the path of the value. Raise ValueError for malformed JSON.
+        Raise ValueError, or IndexError at the end of the text, for malformed JSON.
         """
         if not tree or self._text[at] not in "{[":
             return self._decoder.raw_decode(self._text, at)[1]
@@ -158,7 +159,7 @@ class _JSON:
                 at = self._blank(at + 1)
             is_cut = key in tree and tree[key] is None
             inner = None if is_cut else tree.get(key)
-            at = self._value(at, inner, (*location, key))
+            at = self._read_value(at, inner, (*location, key))
             spans.append((start, at, is_cut))
             if is_cut:
                 self._file.rows[*location, key] = self._text.count("\n", 0, start) + 1

@@ -223,13 +223,16 @@ class _Learner:
         self._members = members_of(roles_by_user)
 
     def values(self) -> Iterator[Value]:
-        """Yield the values of all settings, with proposals."""
+        """Yield the values of all settings but roles, with proposals: one for each user who used a
+        value, one for a role whose users use it evenly, and one for a folder or port range of many
+        rare values, which these name in `within`. Reads what `read` and `roles` stored.
+        """
         for setting, by_value in self._used.items():
             if setting[0] == "limits":
                 yield from self._limits_of(setting, by_value)
                 continue
             within: dict[tuple[str, str], str] = {}
-            for varying, inside in self._varying(setting, by_value):
+            for varying, inside in self._generalise_rare(setting, by_value):
                 within |= {(varying.users[0], each): varying.identifier for each in inside}
                 yield varying
             for value, cells in by_value.items():
@@ -344,12 +347,13 @@ class _Learner:
                 total.merge(reached[user])
                 yield self._for_user(setting, value, user, total, self._enough.missing(total))
 
-    def _varying(
+    def _generalise_rare(
         self, setting: Setting, by_value: Mapping[str, Cells]
     ) -> Iterator[tuple[Value, list[str]]]:
-        """Yield, for each user, the folders or port range that contain many values which alone were
-        used too rarely, each with these values. Nothing for other settings; closed ones, and those
-        with fewer calls than `floor`, are left out.
+        """Yield, for each user, the folders or the port range that contain at least `VARYING`
+        values which alone were used too rarely, each with these values. Nothing for other settings.
+        Values that the shipped data keep closed are left out, and so are results with fewer than
+        `floor` calls.
         """
         if setting not in (_FOLDERS, _PORTS):
             return

@@ -139,8 +139,8 @@ class Calls:
             )
 
     def merge(self, other: Calls) -> None:
-        """Add the counts of another part of the log. Raise LearnError if there are too many
-        combinations.
+        """Add the counts of another part of the log, which is not changed. Raise LearnError if
+        there are then more than `MAX_CELLS` combinations of user and value.
         """
         self.events += other.events
         self.without_input += other.without_input
@@ -188,7 +188,10 @@ def _values(input: Mapping[Any, Any]) -> Iterator[tuple[Setting, Any]]:
 
 
 def _images(input: Mapping[Any, Any], action: Any) -> Iterator[Mapping[Any, Any]]:
-    """Yield the images that the shipped policies check for a request."""
+    """Yield the images that the shipped policies check for a request with this action, as objects
+    of the input: its own (`image`, `images`), the caches of a build, and the image of a known
+    container that is started.
+    """
     images: list[Any] = [input.get("image")] if action in _OF_IMAGES else []
     if action in ("container.create", "image.build"):
         images += _list(input, "images")

@@ -64,8 +64,9 @@ def shipped_data() -> Any:
 
 
 def why_closed(setting: Setting, value: str) -> str:
-    """Return the reason why a value is never learned, whatever the evidence; "" if it may be.
-    ValueError for a port range that is not two numbers.
+    """Return the reason, as text for people, why only a person may open a value of a setting,
+    whatever the evidence; "" if it may be learned. ValueError for a port range that is not two
+    numbers.
     """
     if setting in CLOSED:
         return f"the shipped data allow no {CLOSED[setting]}"

@@ -54,7 +54,9 @@ def docker_yaml(learned: LearnedCalls) -> str:
 
 
 def _row(value: Value) -> dict[str, Any]:
-    """Return one value as a row of review.yaml."""
+    """Return one value as a row of review.yaml, its keys in the order of the file; `new` and `look`
+    (the reason to look at it) only where there is something to say.
+    """
     row: dict[str, Any] = {
         "id": value.identifier,
         "decision": value.decision,
@@ -170,7 +172,9 @@ def _lines(learned: LearnedCalls, calls: Calls, limits: Limits) -> Iterator[str]
 
 
 def _line(value: Value) -> str:
-    """Return the report's line for one value."""
+    """Return the line of learned.md for one value: its state (granted or not), its evidence, and
+    the reason to look at it.
+    """
     state = "granted" if value.is_granted else "not granted"
     users = f" by {len(value.users)} of {value.members} users" if value.is_shared else ""
     reason = f"; look: {code(value.reason)}" if value.reason else ""

@@ -190,7 +190,7 @@ def _tests(
     query = engine_of({"learned": {**learned, "subject": subject, "sets": sets}}).prepare(QUERY)
     allowed, denied = [], []
     for identifier in sorted(grants):
-        request = _request(grants[identifier], claims)
+        request = _allowed_request(grants[identifier], claims)
         allowed.append({"rule": identifier, "input": request})
         for each in _near(grants[identifier], request, claims):
             if query.value(each) is False:
@@ -200,8 +200,10 @@ def _tests(
     return {"allowed": allowed, "denied": denied, "sets": sets, "identity": identity}
 
 
-def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
-    """Return an input for the policy: a request that the grant allows."""
+def _allowed_request(grant: Grant, claims: Claims) -> dict[str, Any]:
+    """Return an input for a test of the policy: a request that the grant allows, with the sets of
+    the tests. The subject has what the grant demands; attributes with any value are `subject-1`.
+    """
     request: dict[str, Any] = {}
     _put(request, claims, ("claims", "sub"), "subject-1")
     if claims.location and claims.location[1]:
@@ -215,7 +217,7 @@ def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
     for attribute in [*owned, *(attribute for _, attribute in grant.owned)]:
         if _get(request, claims, attribute) is None:
             _put(request, claims, attribute, "subject-1")
-    path = [_example(part, request, claims) for part in grant.parts]
+    path = [_example_segment(part, request, claims) for part in grant.parts]
     request |= _http(grant, claims, path)
     for (part, name), attribute in grant.owned:
         value = _get(request, claims, attribute)
@@ -226,8 +228,10 @@ def _request(grant: Grant, claims: Claims) -> dict[str, Any]:
     return request
 
 
-def _example(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
-    """Return an example of a path segment for a part of a template."""
+def _example_segment(part: Part, request: Mapping[str, Any], claims: Claims) -> str:
+    """Return a segment of a path that matches a part of a template: for `own` the attribute of the
+    subject in `request`, for a set the one word that it has in the tests.
+    """
     if part.kind == "own":
         return str(_get(request, claims, part.attribute))
     if part.kind == "type":
@@ -261,7 +265,7 @@ def _near(grant: Grant, request: dict[str, Any], claims: Claims) -> Iterable[dic
     a grant with one difference, such as another owner, subject or word, or a longer path. The most
     telling differences come first.
     """
-    path = [_example(part, request, claims) for part in grant.parts]
+    path = [_example_segment(part, request, claims) for part in grant.parts]
     order = {"own": 0, "set": 2, "type": 3, "prefix": 3, "word": 4}
     changes: list[tuple[int, dict[str, Any]]] = []
     for position, part in enumerate(grant.parts):

@@ -158,8 +158,9 @@ class _Denials:
     def _fits(
         self, parts: Template, tokens: tuple[Token, ...], subject: Subject, cell: Cell
     ) -> bool:
-        """Return True if a template matches a denied request: each segment has the template's word,
-        a word of its set, its type, or the value of the subject's attribute.
+        """Return True if a template matches a denied request of a subject, so that a grant would
+        have allowed it. `parts` and `tokens` have the same length. Of a typed segment only the
+        values that `cell` sampled are known.
         """
         for position, (part, token) in enumerate(zip(parts, tokens, strict=True)):
             if part.kind == "own":
@@ -326,7 +327,10 @@ class _Judge:
         return Counter({each: number for each, number in left.items() if each in members})
 
     def _objections(self, who: Who, events: Counter[Subject]) -> tuple[str, ...]:
-        """Return the reasons against a grant to a group, as texts; empty if it can be proposed."""
+        """Return the reasons, as text for people, why the group `who` should not be granted the
+        item; () if a grant can be proposed. `events`: the number of requests for it by each subject
+        of the group.
+        """
         limits = self._limits
         total = sum(events.values())
         users = len({each.name for each in events})
@@ -373,8 +377,10 @@ class _Judge:
         reasons: tuple[str, ...],
         learned: Learned,
     ) -> Grant:
-        """Return a grant, or a question, for a group with its evidence. Sets of words that are
-        smaller for this group are added to `learned`.
+        """Return a grant (`proposal` allow) or a question (ask) for the group `who` with its
+        evidence: the requests of the subjects in `events`, at least one. It is not added to
+        `learned`, but new sets are, of words that this group used where it used few of a set. A
+        grant first seen late is given a reason to review it.
         """
         cells = [entry.cell for subject in events for entry in self._entries[subject]]
         total = sum(events.values())
@@ -460,9 +466,10 @@ class _Judge:
     def _parameters(
         self, events: Counter[Subject]
     ) -> tuple[tuple[str, ...], tuple[tuple[Parameter, Attribute], ...]]:
-        """Return the query parameters that enough users used, sorted, and the parameters whose
-        value nearly always was the same attribute of the subject, over at least `floor` requests
-        and three users.
+        """Return what requests of these subjects for the item had: the names of query parameters
+        that enough users used, sorted; and the parameters of query or body whose value nearly
+        always (`OWNED`) was the same attribute of the subject, over at least `floor` requests and
+        three users.
         """
         users: dict[Parameter, set[str]] = defaultdict(set)
         counts: dict[Parameter, Counter[Attribute | None]] = defaultdict(Counter)

@@ -161,7 +161,9 @@ class Groups:
         return groups
 
     def matching(self, who: Who) -> frozenset[Subject]:
-        """Return the active subjects for whom all conditions hold."""
+        """Return the active subjects for whom all conditions hold, all of them for (); cached.
+        KeyError for a condition that is not one of the groups.
+        """
         known = self._matching.get(who)
         if known is None:
             sets = [self.members[each] for each in who]
@@ -186,8 +188,10 @@ class Groups:
         return min(1.0, users / expected) if expected else 0.0
 
     def refinement(self, who: Who, events: Mapping[Subject, int]) -> Condition | None:
-        """Return a condition that describes those who acted (`events`) better than the group `who`
-        alone: nearly all of them fulfil it, and many of the group do not. None if there is none.
+        """Return a condition that describes those who acted better than the group `who` alone:
+        nearly all of them fulfil it, and many of the group do not. None if there is none; the
+        smallest group of several. `events`: the number of events of each subject, of which at most
+        three count.
         """
         capped: Counter[Condition] = Counter()
         total = 0

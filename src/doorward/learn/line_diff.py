@@ -25,7 +25,7 @@ def diff_of_cut(before: Sequence[str], after: Sequence[str], name: str) -> Itera
     without the commas at the end of others. Nothing for equal texts.
     """
     edits = _edits(before, after)
-    return None if edits is None else _lines(before, after, edits, name)
+    return None if edits is None else _diff_lines(before, after, edits, name)
 
 
 def _edits(before: Sequence[str], after: Sequence[str]) -> list[Edit] | None:
@@ -54,10 +54,12 @@ def _without_comma(line: str) -> str:
     return text.removesuffix(",") + line[len(text) :]
 
 
-def _lines(
+def _diff_lines(
     before: Sequence[str], after: Sequence[str], edits: Sequence[Edit], name: str
 ) -> Iterator[str]:
-    """Yield the lines of the unified diff."""
+    """Yield the lines of the unified diff that replaces `edits`, with up to `CONTEXT` lines around
+    each, for a file `name`; nothing if there are no edits.
+    """
     if edits:
         yield f"--- a/{name}\n"
         yield f"+++ b/{name}\n"

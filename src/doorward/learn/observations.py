@@ -122,7 +122,9 @@ class Cell:
             counts.update(owners.get(value, ()))
 
     def merge(self, other: Cell) -> None:
-        """Add the counts, days, times, example, values and parameters of another cell."""
+        """Add the requests of another cell, which is not changed. The result is the same in any
+        order of merging, except that samples are those of the lowest rank by this cell's seed.
+        """
         self.count += other.count
         self.days |= other.days
         self.first = min([each for each in (self.first, other.first) if each], default=0)
@@ -231,8 +233,9 @@ class Observations:
             self._refuse()
 
     def merge(self, other: Observations) -> None:
-        """Add the observations of another part of the log, whose cells are used and not copied.
-        Raise LearnError if there are too many combinations.
+        """Add the observations of another part of the log; its cells may become part of this, so
+        that it must not be used afterwards. A subject that either part has given up keeps no cells.
+        Raise LearnError if there are more than `MAX_CELLS` cells.
         """
         self.events += other.events
         self.taken += other.taken

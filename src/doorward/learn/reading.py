@@ -106,12 +106,15 @@ def read_access(document: Any, options: Options) -> Access | str | None:
         return None
     event = read_event(document)
     if event is not None and (event.path or event.query):
-        return _of_decision(event, options)
-    return _of_line(document, options) if is_access_line(document) else None
+        return _access_of_event(event, options)
+    return _access_of_line(document, options) if is_access_line(document) else None
 
 
-def _of_decision(event: Event, options: Options) -> Access | str:
-    """Return the access in an event of a decision log, or the reason why it is not used."""
+def _access_of_event(event: Event, options: Options) -> Access | str:
+    """Return the access that an event of a decision log records, or the reason, as text for people,
+    why nothing is learned from it: by `options`, or since the subject, the path or the result is
+    hidden, missing or unclear.
+    """
     if options.decisions and event.path not in options.decisions:
         return "another decision"
     input: Any = event.input
@@ -154,8 +157,10 @@ def _of_decision(event: Event, options: Options) -> Access | str:
     )
 
 
-def _of_line(line: Mapping[Any, Any], options: Options) -> Access | str:
-    """Return the access in a line of an access log, or the reason why it is not used."""
+def _access_of_line(line: Mapping[Any, Any], options: Options) -> Access | str:
+    """Return the access in a line of an access log, or the reason, as text for people, why nothing
+    is learned from it. A status below 400 counts as allowed, 403 as denied, any other as failed.
+    """
     status = _status(_first(line, _STATUS))
     if status is None:
         return "no status"
@@ -238,7 +243,11 @@ def _is_written_plainly(target: Any, path: Any) -> bool:
 def _subject_of(
     event: Event, input: Mapping[Any, Any], form: str, options: Options
 ) -> Subject | str:
-    """Return the subject of a decision, or the reason why it is not known."""
+    """Return the subject of a decision, or the reason, as text for people, why it is not known.
+    Claims that the log has beside the input (`custom.claims`) come first, unless `options` name
+    paths; then those in the input, at the paths in `options` or else at the first of the usual
+    paths.
+    """
     logged = event.custom.get("claims")
     if isinstance(logged, dict) and logged and not options.claims and not options.user:
         tokens = list(logged.values())
@@ -284,8 +293,9 @@ def _subject(
     location: Location = (),
     form: str = ENVOY,
 ) -> Subject | str:
-    """Return the subject of claims with bounded, sorted attributes, or the reason why it is not
-    used; equal subjects share one object.
+    """Return the subject with these claims, or the reason, as text for people, why it is not used.
+    `name` identifies it: a text or number; `user` is its name in the input, "" if it has none;
+    `location` are the paths of both there. Equal subjects share one object (a cache).
     """
     if len(claims) > MAX_FIELDS:
         return f"more than {MAX_FIELDS} claims"
@@ -310,8 +320,9 @@ _SUBJECTS: Final[dict[tuple[Any, ...], Subject | str]] = {}
 def _new_subject(
     claims: Mapping[Any, Any], name: Any, user: str, location: Location, form: str
 ) -> Subject | str:
-    """Return a new subject for the claims, or the reason why it is not used. Claims about the token
-    itself (`exp`), with long names, and of objects inside objects are left out.
+    """Return a new subject with at most `MAX_CLAIMS` attributes, sorted, or the reason, as text for
+    people, why it is not used: the name is missing or too long, or there are more. Left out are
+    claims about the token itself (`exp`), with long names, and in objects inside objects.
     """
     attributes: dict[Attribute, tuple[str, ...]] = {}
     lists: set[Attribute] = set()

@@ -44,7 +44,9 @@ def markdown(
 def _lines(
     rows: list[Row], learned: Learned, observations: Observations, limits: Limits
 ) -> Iterator[str]:
-    """Yield the lines of the report."""
+    """Yield the lines of learned.md: a summary, the granted rules, the questions without a
+    decision, what was left out, and the parameters. Other rows are not shown.
+    """
     allowed = [row for row in rows if row.is_granted]
     questions = [row for row in rows if row.grant.proposal != ALLOW and not row.decision]
     first, last = when(observations.first), when(observations.last)

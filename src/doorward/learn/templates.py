@@ -176,7 +176,7 @@ class Templates:
                 else:
                     deeper.append(entry)
             if deeper:
-                pending += [(each, position + 1) for each in self._branches(deeper, position)]
+                pending += [(each, position + 1) for each in self._split_by_part(deeper, position)]
 
     def _finish(self, entry: Entry) -> None:
         """Add an entry to the item for its template."""
@@ -186,10 +186,10 @@ class Templates:
             item = self.items[key] = Item(*key)
         item.entries.append(entry)
 
-    def _branches(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
-        """Append a part to each entry's template for the segment at `position`; yield the groups of
-        entries with the same part. A typed value that repeats an attribute by chance is recorded in
-        its cell's `values`.
+    def _split_by_part(self, entries: list[Entry], position: int) -> Iterator[list[Entry]]:
+        """Append a part to each entry's template for the segment at `position`, which all entries
+        have; yield the groups of entries with the same part. A segment that repeats an attribute by
+        chance counts as a word, or by its type, and its value is then set in the cell's `values`.
         """
         words: defaultdict[str, list[Entry]] = defaultdict(list)
         typed: defaultdict[Kind, list[Entry]] = defaultdict(list)
@@ -281,7 +281,7 @@ class Templates:
         """Append a set or a word to the templates of entries by their words at a position; yield
         the groups with the same part, sets first. The words of sets are removed from `words`.
         """
-        for values, source in self._sets(words):
+        for values, source in self._find_sets(words):
             group = [entry for word in values for entry in words.get(word, ())]
             name = self._name_set(group[0], position, values, source)
             for word in values:
@@ -291,8 +291,11 @@ class Templates:
         for word in sorted(words):
             yield _with_part(words[word], Part("word", word))
 
-    def _sets(self, words: dict[str, list[Entry]]) -> Iterator[tuple[list[str], str]]:
-        """Yield sets of words with the reason why each is one set."""
+    def _find_sets(self, words: dict[str, list[Entry]]) -> Iterator[tuple[list[str], str]]:
+        """Yield lists of words that become one set, each with the reason (`Values.source`): the
+        values of an attribute, which may contain more than these words, then words that the same
+        groups used. The caller removes the words of a set from `words` before it takes the next.
+        """
         if len(words) < DISTINCT:
             return
         domain = self._domain(words)

@@ -422,7 +422,9 @@ def _part(span: Any, text: str) -> Part:
 
 
 def without(loaded: Loaded, parts: Iterable[Part]) -> Loaded:
-    """Return the policies without these parts."""
+    """Return a copy of the policies whose texts lack these parts, which may be nested. It may not
+    compile. `loaded` is not changed.
+    """
     by_file: defaultdict[str, list[Part]] = defaultdict(list)
     for part in parts:
         by_file[part.file].append(part)

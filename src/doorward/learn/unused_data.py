@@ -63,15 +63,15 @@ class _Narrowing:
         self._by_text: defaultdict[str, set[Location]] = defaultdict(set)
         self._members: Removed = {}
         self._removal = _Removal()
-        self._take_out(use.root(data))
+        self._remove_inside(use.root(data))
         self._narrower = self._current()
 
     def _current(self) -> Version:
         return self._version.with_data(self._removal.prune(self._data))
 
-    def _take_out(self, member: DataMember) -> list[Location]:
-        """Remove the outermost removable members inside a member; return their locations.
-        LearnError above `MAX_MEMBERS`.
+    def _remove_inside(self, member: DataMember) -> list[Location]:
+        """Remove the outermost removable members inside a member, not itself; return their
+        locations. LearnError if more than `MAX_MEMBERS` different ones were removed in all.
         """
         inner = list(_outermost(member))
         for each in inner:
@@ -97,8 +97,9 @@ class _Narrowing:
         return len(self._needers) > before
 
     def _restore(self, event: Event) -> None:
-        """Restore the members that an event needs, then remove the parts inside them that it does
-        not need.
+        """Restore removed members until an event is allowed that the complete data allow, as few as
+        are found; then remove again the parts inside them that it does not need. Each restored one
+        is recorded as needed by this event.
         """
         order = self._likely(event)
         if not self._is_enough(event, order):
@@ -109,7 +110,7 @@ class _Narrowing:
             for location in self._least_needed(event, order):
                 self._needers[location] = event
                 self._removal.discard(location)
-                inner += self._take_out(self.removed.pop(location))
+                inner += self._remove_inside(self.removed.pop(location))
             self._narrower = self._current()
             if allows(self._narrower.answer(event)):
                 return
@@ -182,7 +183,9 @@ class _Narrowing:
         return sorted(scores, key=lambda each: (-scores[each], str(each)))[:MAX_LIKELY]
 
     def _is_enough(self, event: Event, restored: Iterable[Location]) -> bool:
-        """Return True if the event is allowed with these members restored."""
+        """Return True if the event is allowed with these members put back, beside those that are
+        not removed. They are only put back to try; locations that are not removed are ignored.
+        """
         locations = [each for each in restored if each in self.removed]
         for each in locations:
             self._removal.discard(each)
@@ -303,8 +306,9 @@ class _Removal:
         return node
 
     def prune(self, value: Any) -> Any:
-        """Return a copy of `value`, the original collection, without the removed members. The copy
-        is cached and then only updated, so each call must pass the same collection.
+        """Return `value`, the original collection, without the removed members: a copy that shares
+        what is unchanged, not to be changed by callers. It is cached and later only updated, so
+        each call must pass the same collection.
         """
         if self._copy is None or self._changed:
             if isinstance(value, dict):

@@ -55,8 +55,9 @@ def with_files(
 
 
 def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, str]) -> None:
-    """Download one URL to a file, unchanged; ReplayError for an error, more than `MAX_BYTES`, or
-    after `WITHIN` seconds.
+    """Download one URL to a file as it is sent, compressed or not, and not following redirects.
+    Raise ReplayError for a status other than 200, a failure, more than `MAX_BYTES`, or after
+    `WITHIN` seconds; a part of the log may then be in the file.
     """
     address = _show(url)
     # No other encoding on the way: a compressed log is stored, and read, as a compressed file.

@@ -51,7 +51,9 @@ class Recipe:
         return Tally()
 
     def job(self) -> Job:
-        """Return the compiled job; CompileError if a policy does not compile."""
+        """Compile the policies and return the job that decides with them; CompileError if one does
+        not compile.
+        """
         compiled = partial(Version.compile, v0=self.v0)
         old = None if self.old is None else compiled(self.old)
         return Job(compiled(self.new), old, self.paths, self.by)

@@ -47,7 +47,9 @@ class Chunk(NamedTuple):
     """The bytes of the file, as it is stored, that were read for these lines."""
 
     def read(self) -> bytes:
-        """Return the lines, from memory or by reading the file; raise ReplayError if that fails."""
+        """Return the lines, from memory or by reading the file, which gives fewer if it has become
+        shorter. Raise ReplayError if it cannot be read.
+        """
         if self.content is not None:
             return self.content
         try:

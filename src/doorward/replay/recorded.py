@@ -127,15 +127,16 @@ class Recorded:
         return answer
 
     def _decode_verify(self, original: Builtin) -> Callable[..., Any]:
-        """Return `io.jwt.decode_verify` for tokens of which the log has only the claims. It aborts
-        the evaluation and sets `missing` for another key than the recorded one, or without a time
-        to check.
+        """Return `io.jwt.decode_verify` that also accepts the tokens made of claims in the log
+        (`Claims`), for the key that verified the originals. Called for another key, or where the
+        time is needed and the log lacks it, it sets `missing` and ends the evaluation.
         """
 
         def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
-            """Check the constraints on known claims, without their key; call the original for other
-            tokens. EvaluationAborted, with `missing` set, if the log has no time, or another key
-            verified the token.
+            """Return the answer of the original built-in. For a token made of logged claims the
+            signature counts as valid if the constraints have its key and algorithm; they apply to
+            the claims as usual. EvaluationAborted, with `missing` set, for another key, or if the
+            log has no time.
             """
             claims = self._claims.get(jwt) if isinstance(jwt, str) else None
             if not self._has_time and not (isinstance(constraints, dict) and "time" in constraints):

@@ -32,12 +32,13 @@ _WIDTH: Final = 30
 
 def text(tally: Tally) -> str:
     """Format a tally for a terminal: the kinds of changes, the largest groups, and examples."""
-    return "\n".join(_text(tally)) + "\n"
+    return "\n".join(_text_lines(tally)) + "\n"
 
 
-def _text(tally: Tally) -> Iterator[str]:
-    """Yield the lines of the report for a terminal, with at most `SHOWN` values of each dimension,
-    reasons and kinds of examples.
+def _text_lines(tally: Tally) -> Iterator[str]:
+    """Yield the lines of the report for a terminal, in which texts of the log are made harmless. At
+    most `SHOWN` values of each dimension, reasons and kinds of examples are listed; the number of
+    others follows.
     """
     yield summary(tally)
     total = tally.events or 1
@@ -134,12 +135,13 @@ def markdown(tally: Tally) -> str:
     """Format a tally for a pull request: tables of the kinds, of the changes by each dimension, and
     of what the log lacks.
     """
-    return "\n".join(_markdown(tally)) + "\n"
+    return "\n".join(_markdown_lines(tally)) + "\n"
 
 
-def _markdown(tally: Tally) -> Iterator[str]:
-    """Yield the lines of the report as Markdown, with at most `SHOWN` values of each dimension and
-    reasons.
+def _markdown_lines(tally: Tally) -> Iterator[str]:
+    """Yield the lines of the report as Markdown, in which texts of the log are made harmless: a
+    table of the kinds, of each dimension and of the reasons, without examples. A table lists at
+    most `SHOWN` values, and the number of others.
     """
     yield f"### Replay: {summary(tally)}"
     yield from ("", "| | decisions | |", "|---|---:|---|")

@@ -59,7 +59,7 @@ class Timeline:
         """Count one event, and with `changed` one change, in the interval of `time_ns` (nanoseconds
         since the epoch). May double the width.
         """
-        self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
+        self._add_counts(time_ns // 1_000_000_000 // self.width, 1, int(changed))
         self._limit_buckets()
 
     def merge(self, other: Timeline) -> None:
@@ -68,11 +68,13 @@ class Timeline:
         """
         self._coarsen(other.width)
         for number, (events, changes) in other.counts.items():
-            self._count(number * other.width // self.width, events, changes)
+            self._add_counts(number * other.width // self.width, events, changes)
         self._limit_buckets()
 
-    def _count(self, number: int, events: int, changes: int) -> None:
-        """Add events and changes to an interval."""
+    def _add_counts(self, number: int, events: int, changes: int) -> None:
+        """Add events and changes to the interval with this number, which is counted in widths since
+        the epoch; a new one is created.
+        """
         bucket = self.counts.setdefault(number, [0, 0])
         bucket[0] += events
         bucket[1] += changes
@@ -91,7 +93,7 @@ class Timeline:
         counts, before, self.width = self.counts, self.width, width
         self.counts = {}
         for number, (events, changes) in counts.items():
-            self._count(number * before // width, events, changes)
+            self._add_counts(number * before // width, events, changes)
 
 
 @mutable
@@ -124,7 +126,10 @@ class Tally:
         return self.events - self.kinds[UNCHANGED] - self.kinds["not-replayable"]
 
     def count(self, kind: str, time_ns: int | None) -> None:
-        """Count one event of a kind, and its time if that is known (nanoseconds; None if not)."""
+        """Count one event of a kind, and its time (nanoseconds since the epoch) unless that is
+        None: in the timeline, and as the first or last. Groups, reasons and examples are added by
+        other methods.
+        """
         self.kinds[kind] += 1
         if time_ns is None:
             return
@@ -171,8 +176,9 @@ class Tally:
         return len(self.examples) < CAUSES if examples is None else len(examples) < EXAMPLES
 
     def merge(self, other: Tally) -> None:
-        """Add the counts and examples of the next part of the log; the examples of this part stay
-        first.
+        """Add the counts and examples of the next part of the log. Of more than `GROUPS` values or
+        `EXAMPLES` examples those of this part stay, so that the order of merging matters. `other`
+        is not changed.
         """
         self.kinds.update(other.kinds)
         for dimension, values in other.groups.items():
