@@ -109,9 +109,9 @@ class Candidates:
         return input
 
     def _change(self, input: Any, path: Sequence[str], shape: Shape) -> Any:
-        """Return a random new value for `path` of the input: from the corpus, from another location
-        of the input, from a location that it is compared with, or from `_value`. `_MISSING` means
-        to remove the value.
+        """Return a random new value for `path` of the input, whose location is `shape`: the value
+        there in an input of the corpus, one at another location of the input or at one that
+        policies compare it with, or one from `_value`. `_MISSING` means to remove the value.
         """
         random = self._random
         chance = random.random()

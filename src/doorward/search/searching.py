@@ -422,9 +422,9 @@ class _Hunt:
     def differences(
         self, until: float, clock: Callable[[], float], result: Search
     ) -> Iterator[tuple[Any, str]]:
-        """Yield the inputs that make a difference, with its kind, until the time `until`; always
-        tries at least one input. Counts the inputs in `result`, and keeps those that reach
-        something new as the basis of later ones.
+        """Try inputs until `clock` reaches `until`, at least one; yield those that make a
+        difference, each with its kind. A further call goes on from there. Inputs are counted in
+        `result`; in a guided search those that reach something new become the basis of later ones.
         """
         began = clock()
         while True:
@@ -558,8 +558,9 @@ def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Yield variants of a value: an empty collection, then one with a part removed, then one with
-    a part replaced by a simpler one ("a", 0, 1). Nothing for a value that is as simple as possible.
+    """Yield variants of a value that are one step simpler: an empty collection, then each with a
+    part removed, then each with a part made simpler; "a" for a longer text, 0 and 1 for another
+    number. Nothing if there is none.
     """
     if isinstance(value, dict):
         if value:

@@ -184,10 +184,12 @@ class _Reader:
         # A rule may use a variable or rule that is read later; each round follows one more link.
         for _ in range(ROUNDS):
             for rule, nodes in rules:
-                self._rule(rule, nodes)
+                self._read_rule(rule, nodes)
 
     def constants(self) -> Iterator[Value]:
-        """Yield the scalars in the policies, then the keys and scalars in data."""
+        """Yield the scalars in the policies, then the keys and scalars in base data, of which there
+        are about `CONSTANTS` at most. Repeated ones are yielded again.
+        """
         for module in self._modules:
             for node in walk(module):
                 if isinstance(node, Scalar):
@@ -204,7 +206,7 @@ class _Reader:
                     yield from self._values(node.value)[:1] if node.target.name == "input" else ()
 
     def _rules(self) -> Iterator[Rule]:
-        """Yield the rules of the program, their `else` branches included."""
+        """Yield the rules of all modules, each followed by its `else` branches."""
         for module in self._modules:
             for rule in module.rules:
                 branch: Rule | None = rule
@@ -212,16 +214,17 @@ class _Reader:
                     yield branch
                     branch = branch.else_rule
 
-    def _rule(self, rule: Rule, nodes: Sequence[Expr | Call | Ref]) -> None:
-        """Collect the locations and values that a rule's body and head read and compare. `nodes`:
-        what `_nodes_of` returns for the rule.
+    def _read_rule(self, rule: Rule, nodes: Sequence[Expr | Call | Ref]) -> None:
+        """Record the locations and values that a rule's body and head read and compare, as far as
+        they are known yet: further rounds find more. `nodes`: what `_nodes_of` returns for the
+        rule. The rule's name then stands for the locations and values in its head.
         """
         head = rule.head
         for node in nodes:
             if isinstance(node, Expr):
-                self._expr(node)
+                self._read_expr(node)
             elif isinstance(node, Call):
-                self._call(node)
+                self._read_call(node)
             else:
                 self._locations(node)
         if head.value is not None:
@@ -252,7 +255,7 @@ class _Reader:
             if len(known) < VALUES and not any(each is other for other in known):
                 known.append(each)
 
-    def _expr(self, expr: Expr) -> None:
+    def _read_expr(self, expr: Expr) -> None:
         """Collect from one expression: a bare reference may be true or false; `some … in` and
         `every` bind items. Other expressions are ignored here.
         """
@@ -286,10 +289,10 @@ class _Reader:
             for location in locations:
                 location.add([{"a": "a"}])
 
-    def _call(self, call: Call) -> None:
-        """Collect from a call: a comparison and a membership link both sides and add the values of
-        each to the other; a function of the policies compares operands with parameters; other
-        built-ins go to `_builtin`.
+    def _read_call(self, call: Call) -> None:
+        """Record what a call says of locations: a comparison and a membership link both sides and
+        add the values of each to the other; a function of the policies compares operands with
+        parameters; other built-ins go to `_read_builtin`.
         """
         name, args = call.name, call.args
         if name in _LINKING and len(args) == 2:
@@ -310,7 +313,7 @@ class _Reader:
                     self._compare(parameter, arg)
                     self._compare(arg, parameter)
         else:
-            self._builtin(name, args)
+            self._read_builtin(name, args)
 
     def _all_locations(self, terms: Sequence[Term]) -> list[Shape]:
         return [location for term in terms for location in self._locations(term)]
@@ -325,9 +328,10 @@ class _Reader:
                 if _ELEMENT in a.members and _ELEMENT in b.members:
                     a.members[_ELEMENT].link(b.members[_ELEMENT])
 
-    def _builtin(self, name: str, args: Sequence[Term]) -> None:
-        """Add to the operands' locations values that suit a built-in: texts with a prefix, matches
-        of a pattern, addresses, tokens, and values of the operand's type.
+    def _read_builtin(self, name: str, args: Sequence[Term]) -> None:
+        """Add to the locations of a built-in's operands values that suit it: texts with a prefix,
+        matches of a pattern, addresses, and values of the operand's type; for `io.jwt.verify_hs…`,
+        that the location is a token with this secret.
         """
         texts = [value for arg in args for value in self._values(arg) if isinstance(value, str)]
         for arg in args:
@@ -538,7 +542,10 @@ class _Reader:
         return list(self._answers.get(name, {}).values())
 
     def _values_of_data(self, args: Sequence[Term]) -> list[Any]:
-        """Return values at a path below `data`: of a rule, or else of base data."""
+        """Return values at a path below `data` without regard to the input: of the first rule on
+        the path that has known ones, or else of base data; a key that is not constant stands for
+        every item. [] if there are none.
+        """
         name = "data"
         for number, arg in enumerate(args):
             if not isinstance(arg, Scalar):

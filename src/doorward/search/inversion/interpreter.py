@@ -153,21 +153,22 @@ class Interpreter:
 
     def _lens_of_rules(self, node: RuleNode) -> Lens:
         """Evaluate a package, complete rule or partial rule and return its lens; a constant
-        UNDEFINED for functions and too deep nesting.
+        UNDEFINED for a function, and for one nested deeper than `DEPTH`. Evaluates each time:
+        `_node` does so once.
         """
         if self._depth > DEPTH or node.is_function:
             return constant(UNDEFINED)
         self._depth += 1
         try:
             if not node.definitions:
-                return self._package(node)
+                return self._lens_of_package(node)
             if node.is_complete:
-                return self._choice(node.definitions, {})
-            return self._partial(node)
+                return self._lens_of_complete(node.definitions, {})
+            return self._lens_of_partial(node)
         finally:
             self._depth -= 1
 
-    def _package(self, node: RuleNode) -> Lens:
+    def _lens_of_package(self, node: RuleNode) -> Lens:
         """Return the lens of a package: an object of its base data with the values of its rules and
         subpackages; undefined ones are left out.
         """
@@ -181,9 +182,10 @@ class Interpreter:
         value = {key: lens.value for key, lens in items.items() if lens.value is not UNDEFINED}
         return composite(value, value, items)
 
-    def _choice(self, definitions: Sequence[Definition], params: Env) -> Lens:
-        """Return the lens of a complete rule or function: the value of the first definition that
-        holds, otherwise the default, otherwise UNDEFINED. A change goes through the definition that
+    def _lens_of_complete(self, definitions: Sequence[Definition], params: Env) -> Lens:
+        """Return the lens of a complete rule or function, all of whose definitions are evaluated:
+        the value of the first one that holds, otherwise the default, otherwise UNDEFINED. `params`:
+        the operands by position ("0"), {} for a rule. A change goes through the definition that
         holds, or makes definitions hold or fail.
         """
         default: Lens = constant(UNDEFINED)
@@ -200,8 +202,9 @@ class Interpreter:
         value = winner[1] if winner is not None else default
 
         def put(want: Want, input: Any) -> Iterator[Any]:
-            """Yield inputs that change the value: through the definition that holds, or by making
-            others hold or fail.
+            """Yield inputs with which the value may be a wanted one: the value of the definition
+            that holds is changed, definitions that may give a wanted value are made to hold, and
+            others to fail.
             """
             if winner is not None and winner[1].put is not None:
                 yield from winner[1].put(want, input)
@@ -279,9 +282,10 @@ class Interpreter:
             return want.accepts(True)
         return want.accepts(value.value) if isinstance(value, Scalar) else True
 
-    def _partial(self, node: RuleNode) -> Lens:
+    def _lens_of_partial(self, node: RuleNode) -> Lens:
         """Return the lens of a partial rule: a set, or an object with the members of all its
-        definitions. A change adds wanted members, or makes definitions hold or fail.
+        definitions; never UNDEFINED. A change adds wanted members, or makes definitions hold or
+        fail. Members below a longer path are {}.
         """
         items: dict[Any, Lens] = {}
         attempts: list[tuple[Definition, Attempt]] = []
@@ -300,7 +304,10 @@ class Interpreter:
                 yield from self._grow(definition, attempt, key, input)
 
         def put(want: Want, input: Any) -> Iterator[Any]:
-            """Yield inputs that add wanted members, or make definitions hold or fail."""
+            """Yield inputs with which the value may come nearer to a wanted one: members of the
+            first wanted collection that it lacks are added, then definitions are made to hold or
+            fail, to fail first if fewer members are wanted.
+            """
             sample = next((each for each in want.samples if is_collection(each)), None)
             if sample is not None:
                 for key, _ in islice(iterate(sample), 8):
@@ -361,9 +368,11 @@ class Interpreter:
         soft: Outcome | None,
         attempt: Attempt,
     ) -> None:
-        """Evaluate a body from expression `number` on, and record solutions and failures in
-        `attempt`. `behind`: the outcomes that held before; `soft`: the last one that only lacks a
-        value. Ends early after `STEPS` expressions or `ROWS` solutions or failures.
+        """Evaluate a body from expression `number` on, and add its solutions and failures to
+        `attempt`. `behind`: the outcomes that held before; `soft`: the last one that only lacked a
+        value, with which the end of the body is a failure, None if there is none.
+
+        Stops without a trace after `STEPS` expressions, and at `ROWS` solutions or failures.
         """
         if self._left < 0 or len(attempt.solutions) >= ROWS or len(attempt.failures) >= ROWS:
             return
@@ -458,8 +467,8 @@ class Interpreter:
         return attempt
 
     def _expr(self, expr: Expr, env: Env) -> Iterator[Outcome]:
-        """Yield the outcomes of one expression, one for each set of bindings; nothing for `with` on
-        anything but `input`.
+        """Yield the outcomes of one expression, failed ones too, one for each set of bindings with
+        which it can be evaluated. Nothing for `with` on anything but `input`.
         """
         if expr.withs:
             yield from self._under(expr, env)
@@ -539,8 +548,9 @@ class Interpreter:
         return Outcome(expr, env, any(each.solutions for each in attempts), fix, spoil)
 
     def _every(self, expr: Expr, every: Every, env: Env) -> Outcome:
-        """Return the outcome of an `every`: it holds if the body holds for each item of the domain,
-        of the first `ROWS`, and fails if the domain is not a collection.
+        """Return the outcome of an `every`: it holds if the domain is a collection and the body
+        holds for each of its first `ROWS` items. It is fixed by changing failing items or by
+        emptying the domain, and spoiled by making items fail or by another domain.
         """
         domain = self._first(every.domain, env)
         tried: list[Attempt] = []
@@ -576,8 +586,9 @@ class Interpreter:
         return Outcome(expr, env, is_known and not failing, fix, spoil)
 
     def _some(self, expr: Expr, some: SomeIn, env: Env) -> Iterator[Outcome]:
-        """Yield an outcome of `some … in` for each item of the domain, and for an item that could
-        be added.
+        """Yield an outcome of `some … in` for each item of the domain, which holds and binds the
+        variables if the pattern matches; and one for an item that could be added, which is soft.
+        Nothing for a constant that is not a collection.
         """
         domain = self._first(some.domain, env)
         for key, item, is_real in all_items(domain):
@@ -591,8 +602,10 @@ class Interpreter:
                 yield Outcome(expr, bound, holds, fix, spoil, is_soft)
 
     def _equation(self, expr: Expr, left: Term, right: Term, env: Env) -> Iterator[Outcome]:
-        """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`. A side with variables that have
-        no value is a pattern and binds them; otherwise the values are compared.
+        """Yield the outcomes of `x := …`, `[a, b] = …` or `x == …`, one for each set of bindings. A
+        side with variables that have no value is a pattern and binds them; the left one if both
+        are, and the outcome is soft if the other side is undefined. Without such a side the values
+        are compared.
         """
         if self._is_open(right, env) and not self._is_open(left, env):
             left, right = right, left
@@ -678,8 +691,9 @@ class Interpreter:
         return next((lens for lens, _ in self._term(term, env)), constant(UNDEFINED))
 
     def _term(self, term: Any, env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the possible values of a term with the bindings for each. An undefined value is
-        yielded as UNDEFINED, and so is a kind of term that is not known.
+        """Yield the possible values of a term, each with the bindings `env` and those that its own
+        variables get; mostly one. An undefined value is yielded as UNDEFINED, and so is a kind of
+        term that is not known.
         """
         match term:
             case Scalar(value):
@@ -715,7 +729,9 @@ class Interpreter:
                 yield constant(UNDEFINED), env
 
     def _terms(self, terms: Sequence[Term], env: Env) -> Iterator[tuple[list[Lens], Env]]:
-        """Yield the possible values of several terms together, with their bindings."""
+        """Yield the possible values of several terms together, one list for each combination, with
+        the bindings; variables of earlier terms are bound in later ones.
+        """
         if not terms:
             yield [], env
             return
@@ -750,8 +766,8 @@ class Interpreter:
         return self._first(expr.term, env) if is_term else constant(UNDEFINED)
 
     def _ref(self, head: Term, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values of a reference below `input`, `data` or another term, each with its
-        bindings.
+        """Yield the possible values of a reference, the keys `args` below `input`, `data` or
+        another term, each with the bindings of its variables; UNDEFINED if nothing is there.
         """
         if isinstance(head, Var) and head.name == "input":
             yield from self._below_input((), args, env)
@@ -805,8 +821,9 @@ class Interpreter:
         yield self._node(node), env
 
     def _below(self, owner: Lens, args: Sequence[Term], env: Env) -> Iterator[tuple[Lens, Env]]:
-        """Yield the values at the keys `args` below a lens, with bindings. A key with a variable
-        that has no value ranges over all items, also those that could be added.
+        """Yield the values at the keys `args` below a lens, each with its bindings. A key with a
+        variable that has no value ranges over all items, also those that could be added; any other
+        key yields UNDEFINED if nothing is there.
         """
         if not args:
             yield owner, env
@@ -826,8 +843,9 @@ class Interpreter:
     # Comprehensions
 
     def _comprehension(self, head: Sequence[Term], body: Body, env: Env, *, is_set: bool) -> Lens:
-        """Return the lens of a comprehension. `head` is its term, or its key and value. Solutions
-        in which the head is undefined are left out. `is_set`: of a set, and not of an array.
+        """Return the lens of a comprehension; it is never UNDEFINED. `head` is its term, or its key
+        and value; solutions in which it is undefined are left out. `is_set`: of a set, and not of
+        an array; ignored for an object.
         """
         attempt = self.attempt_body(body, env)
         rows = [[self._first(term, bound) for term in head] for bound, _ in attempt.solutions]
@@ -841,7 +859,9 @@ class Interpreter:
             items = {to_key(v) if is_set else n: rows[n][0] for n, v in enumerate(values)}
 
         def put(want: Want, input: Any) -> Iterator[Any]:
-            """Yield inputs with more, fewer or other members, to come near the wanted values."""
+            """Yield inputs with which the members may come nearer to those of a wanted collection:
+            solutions are added, removed or changed.
+            """
             for sample in want.samples[:8]:
                 if not is_collection(sample):
                     continue
@@ -927,12 +947,14 @@ class Interpreter:
                 continue
             self._depth += 1
             params = {str(number): lens for number, lens in enumerate(operands)}
-            lens = self._choice(node.definitions, params)
+            lens = self._lens_of_complete(node.definitions, params)
             self._depth -= 1
             yield lens, bound
 
     def _apply(self, name: str, values: Sequence[Any]) -> Any:
-        """Call a built-in on values; UNDEFINED if it fails, is unknown, or has several results."""
+        """Return the result of a built-in for these operands, which are defined; UNDEFINED if it
+        fails, is unknown, or can have several results.
+        """
         builtin = self._policy.registry.get(name)
         if builtin is None or builtin.relation:
             return UNDEFINED

@@ -136,8 +136,8 @@ def add_item(owner: Lens) -> Callable[[Want, Any], Iterator[Any]]:
     """
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield at most 16 inputs in which the collection has one more item, one of the first eight
-        wanted ones.
+        """Yield at most 16 inputs in which the collection, with the items that it had at first, has
+        one more item, one of the first eight wanted ones.
         """
         base = owner.value if owner.value is not UNDEFINED else []
         grown: list[Any] = []

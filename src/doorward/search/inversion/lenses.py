@@ -204,7 +204,9 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
         value = lookup(owner.value, key.value)
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which the item is changed, or the collection, or the key."""
+        """Yield copies of the input `changing` with a wanted value at the path, for the first
+        `SAMPLES` values; sets become arrays, and UNDEFINED removes the value.
+        """
         if known is not None:
             yield from known.changed(want, input)
         elif owner.grow is not None and key.value is not UNDEFINED and want.accepts(key.value):
@@ -337,7 +339,9 @@ def call_lens(
     types = builtin.signature.args if builtin is not None else ()
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which one operand is changed so that the result may be as wanted."""
+        """Yield inputs in which every part has its value in a wanted sample, for the first
+        `SAMPLES`; nothing for sets and for samples with other keys.
+        """
         known = [
             _value_or_example(lens, types[i] if i < len(types) else None)
             for i, lens in enumerate(operands)

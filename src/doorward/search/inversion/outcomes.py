@@ -105,10 +105,14 @@ def judge(expr: Expr, env: Env, lens: Lens) -> Outcome:
 
 
 def compare_values(expr: Expr, env: Env, a: Lens, b: Lens) -> Outcome:
-    """Return the outcome of `a == b`: it holds if both are defined and equal."""
+    """Return the outcome of `a == b`: it holds if both are defined and equal. It is fixed by giving
+    one side the other's value, and spoiled by giving it another value or none.
+    """
 
     def spoil(input: Any) -> Iterator[Any]:
-        """Yield inputs with which the two values differ."""
+        """Yield at most eight inputs with which the two values differ: one of them is close to the
+        other, or undefined.
+        """
         for one, other in ((a, b), (b, a)):
             if one.put is not None:
                 samples = near(other.value)[1:] if other.value is not UNDEFINED else ()
@@ -138,8 +142,9 @@ def make_equal(pairs: Sequence[tuple[Lens, Lens]]) -> Changes:
     """
 
     def changes(input: Any) -> Iterator[Any]:
-        """Yield inputs in which one side of the first pair, then of each further pair, is
-        changed.
+        """Yield inputs in which one side of the first pair, and then one of each further pair, has
+        the value that the other had at first; two undefined sides get the same new value. `input`
+        itself if there are no pairs.
         """
         if not pairs:
             yield input

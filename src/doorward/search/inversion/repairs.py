@@ -187,8 +187,9 @@ class Inversion:
         del self._urgent[:-MOST]
 
     def new(self) -> list[Any]:
-        """Return a list with the next input that was not returned before; [] if there is none left.
-        Sets `is_of_true` for it.
+        """Return, in a list, the next repair of a queued input that was not returned before (as far
+        as they are remembered); [] if there is none left. Sets `is_of_true` for it. Inputs whose
+        computation fails or takes too long are dropped.
         """
         while not self.is_idle:
             self._turn += 1

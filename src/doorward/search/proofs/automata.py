@@ -67,7 +67,7 @@ class Automaton:
         return len(self.moves) - 1
 
     def reach(self, states: Iterable[int]) -> frozenset[int]:
-        """Return the states, these included, that are reachable without reading a character."""
+        """Return `states` and all states that lead on from them without reading a character."""
         reached, waiting = set(states), list(states)
         while waiting:
             for each in self.free[waiting.pop()]:
@@ -89,7 +89,7 @@ class Automaton:
         return self.reach(targets)
 
     def accepts(self, text: str) -> bool:
-        """Return True if the automaton accepts this text."""
+        """Return True if the complete text leads from state 0 to the state `end`."""
         states = self.reach([0])
         for char in text:
             states = self.follow(states, ord(char))
@@ -201,9 +201,11 @@ def of_pattern(pattern: str) -> Automaton:
 
 
 def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -> int:
-    """Add the moves for a parsed regular expression after `state`; return the last state.
+    """Add the moves from `state` that read a match of a regular expression, as Python's parser
+    returns it; return the state after it.
 
-    Raise ValueError if it has a form that is not supported.
+    Raise ValueError for a form that is not supported, such as an anchor, a look-ahead or a lazy
+    repetition, and above `MAX_NODES` states.
     """
     for code, value in items:
         if code is codes.LITERAL:

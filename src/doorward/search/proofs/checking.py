@@ -169,7 +169,7 @@ class Checker:
         """
         try:
             exprs = tuple(self._parse(text, number) for number, text in enumerate(texts))
-            return refutation is not None and self._holds(refutation, _Premises(exprs))
+            return refutation is not None and self._refutes(refutation, _Premises(exprs))
         # A step that cannot be replayed is refused: an error must never let a proof pass.
         except (CompileError, EvalError, ParseError, IndexError, ValueError):
             return False
@@ -191,9 +191,12 @@ class Checker:
         first: Any = Call(call.operator, call.args[:-1])
         return Expr(equate(first, call.args[-1]), expr.negated, expr.withs)
 
-    def _holds(self, refutation: Step, premises: _Premises) -> bool:
-        """Return True if the refutation is valid for the expressions in `premises`. Errors such as
-        IndexError and ValueError mean that a step does not fit.
+    def _refutes(self, refutation: Step, premises: _Premises) -> bool:
+        """Return True if a step refutes the expressions in `premises`: at once, or by a change
+        after which its further steps refute them. False for a step that does not.
+
+        CompileError, EvalError, ParseError, IndexError and ValueError mean that a step does not
+        fit.
         """
         exprs = premises.exprs
         match refutation:
@@ -225,26 +228,26 @@ class Checker:
                 return self._is_in_cases(refutation, premises)
             case Same(first, second, then):
                 values = self._pairs(exprs[first], exprs[second]) if first != second else {}
-                return bool(values) and self._holds(then, self._change(premises, values))
+                return bool(values) and self._refutes(then, self._change(premises, values))
             case Alias(position, then):
                 values = self._alias(exprs, position)
-                return bool(values) and self._holds(then, self._change(premises, values))
+                return bool(values) and self._refutes(then, self._change(premises, values))
             case Instance(every, member, item, then):
                 added = self._instance(exprs, every, member, item)
-                return self._holds(then, replace(premises, exprs=(*exprs, *added)))
+                return self._refutes(then, replace(premises, exprs=(*exprs, *added)))
             case Derived(rule, values, body, then):
                 fact = self._derive_fact(exprs, rule, dict(values), body)
-                return self._holds(then, replace(premises, exprs=(*exprs, fact)))
+                return self._refutes(then, replace(premises, exprs=(*exprs, fact)))
             case Named(position, path, then):
                 fact = self._rename_support(exprs[position], path)
-                return self._holds(then, replace(premises, exprs=(*exprs, fact)))
+                return self._refutes(then, replace(premises, exprs=(*exprs, fact)))
             case Opposite(positions, then):
                 added = [each for n in positions for each in self._opposites(exprs[n])]
-                return self._holds(then, replace(premises, exprs=(*exprs, *added)))
+                return self._refutes(then, replace(premises, exprs=(*exprs, *added)))
             case Split(position, cases):
                 bodies = self._bodies(exprs, position)
                 return len(bodies) == len(cases) and all(
-                    self._holds(then, replace(premises, exprs=(*exprs, *body)))
+                    self._refutes(then, replace(premises, exprs=(*exprs, *body)))
                     for then, body in zip(cases, bodies, strict=True)
                 )
 
@@ -332,7 +335,10 @@ class Checker:
         return are_constants and self._is_true(f"{text_of(Expr(term))} <= {text_of(Expr(other))}")
 
     def _is_closed(self, path: Sequence[Comparison]) -> bool:
-        """Return True if the chain of comparisons leads back to its start and cannot hold."""
+        """Return True if the comparisons, one or more in this order, lead back to their start
+        (`_follow`) and cannot hold together: one of them is `<` beside `<=` and `==`, or one is
+        `!=` beside `==`, or a constant is followed by a greater one.
+        """
         signs = [sign for _, sign, _ in path]
         ends = [(path[-1][2], path[0][0])] + [(one[2], two[0]) for one, two in pairwise(path)]
         if not all(self._follow(*each) for each in ends):
@@ -544,9 +550,10 @@ class Checker:
     def _accepting(
         self, call: Call, around: Sequence[list[str] | None], constants: Sequence[Any], term: str
     ) -> tuple[int, list[Automaton]]:
-        """Return the index of the operand that depends on the term, and automata for that operand;
-        ValueError if not supported. `around`: the `lower` and `upper` calls around the term, None
-        for an operand without the term.
+        """Return the index of the operand that depends on the term, and automata: the call holds
+        for the texts of this operand that one of them accepts, `!=` for the others. `around`: by
+        operand, the `lower` and `upper` calls around the term, None for one without the term;
+        `constants`: by operand, UNDEFINED for others. ValueError for a call that is not supported.
         """
         match call.name, len(around):
             case (("eq" | "equal" | "neq"), 2):
@@ -636,7 +643,7 @@ class Checker:
         elif any(each == "input" for each, _ in premises.values):
             return False
         return all(
-            self._holds(then, replace(premises, values=(*premises.values, (cases.term, value))))
+            self._refutes(then, replace(premises, values=(*premises.values, (cases.term, value))))
             for value, then in cases.cases
         )
 
@@ -719,13 +726,15 @@ class Checker:
                 return _YES
             domain: Any = put_terms(Expr(every.domain), values).term
             return Expr(Every(every.key, every.value, domain, every.body))
-        if expr.withs or not self._is_by_value(expr.term, set(values)):
+        if expr.withs or not self._reads_by_value(expr.term, set(values)):
             return _YES
         return put_terms(expr, values)
 
-    def _is_by_value(self, node: Any, names: set[str]) -> bool:
-        """Return True if a node treats the named variables by value, so that equal numbers are
-        interchangeable.
+    def _reads_by_value(self, node: Any, names: set[str]) -> bool:
+        """Return True if a node depends only on the values of the named variables, and not on how
+        numbers in them are written (`1` or `1.0`), so that an equal term may stand for each. False
+        if that is not certain: for functions of policies, variables as keys of a reference, and
+        most built-ins.
         """
         if not variables_of(Expr(node)) & names:
             return True
@@ -741,14 +750,14 @@ class Checker:
                 is_text = number < len(declared) and kinds(declared[number]) == ("string",)
                 if not is_result and not is_text:
                     return False
-            return all(self._is_by_value(arg, names) for arg in node.args)
+            return all(self._reads_by_value(arg, names) for arg in node.args)
         if isinstance(node, Ref):
             is_keyed = any(variables_of(Expr(arg)) & names for arg in node.args)
-            return not is_keyed and self._is_by_value(node.head, names)
+            return not is_keyed and self._reads_by_value(node.head, names)
         if isinstance(node, Object):
-            return all(self._is_by_value(part, names) for pair in node.items for part in pair)
+            return all(self._reads_by_value(part, names) for pair in node.items for part in pair)
         if isinstance(node, (Array, Set)):
-            return all(self._is_by_value(item, names) for item in node.items)
+            return all(self._reads_by_value(item, names) for item in node.items)
         return isinstance(node, Var)
 
     def _instance(self, exprs: Sequence[Expr], position: int, member: int, item: str) -> list[Expr]:

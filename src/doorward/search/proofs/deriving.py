@@ -355,8 +355,9 @@ def _put(expr: Expr, path: Path, term: Ref) -> Expr:
 def _unify(
     pattern: Any, term: Any, values: dict[str, Term], names: set[str]
 ) -> dict[str, Term] | None:
-    """Return `values` with values of the variables `names` with which `pattern` equals `term`; None
-    if there are none. `values` is not changed.
+    """Return `values` extended by values of the variables `names` with which `pattern` is the same
+    as `term`, numbers written alike; None if there are none. Variables that have a value in
+    `values` keep it; `values` is not changed.
     """
     if isinstance(pattern, Var) and pattern.name in names:
         known = values.get(pattern.name)

@@ -52,8 +52,9 @@ def rules_out(sides: Comparison, comparisons: Sequence[Comparison]) -> bool:
 
 
 def _intervals(comparisons: Sequence[Comparison]) -> dict[str, Interval]:
-    """Return the interval of each term by its text, narrowed by the comparisons in `ROUNDS` rounds.
-    Empty if there are more than `TERMS` terms.
+    """Return the interval of each term that has one, by its text, narrowed by the comparisons and
+    by arithmetic in `ROUNDS` rounds. Constants are not listed (`_interval_of`). Empty if there are
+    more than `TERMS` terms.
     """
     terms: dict[str, Any] = {}
     for one, _, other in comparisons:

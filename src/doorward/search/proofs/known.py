@@ -103,8 +103,9 @@ def _entries(document: Any) -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def digest_of(engine: Engine, name: str) -> str:
-    """Return the SHA-256 (hexadecimal) of all rules, imports and data that the property `name`, a
-    reference, depends on.
+    """Return the SHA-256 (hexadecimal) of the texts of all rules that the property `name`, a
+    reference, reads, of the packages and imports of their modules, and of the base data that it
+    reads. The release of Doorward is not in it.
     """
     query = engine.prepare(name)
     sha = hashlib.sha256()

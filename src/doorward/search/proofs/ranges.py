@@ -80,8 +80,9 @@ class _Bounds:
         return self._bound(term, -1, DEPTH)
 
     def _bound(self, term: Term, side: int, depth: int) -> Value | None:
-        """Return an upper (`side` 1) or lower (-1) bound of the values that a term can have, of a
-        constant the value itself; None if no bound is found within `depth` steps.
+        """Return the best upper (`side` 1) or lower (-1) bound of a term that is found within
+        `depth` steps, by the comparisons and by arithmetic; None if there is none. A constant is
+        its own bound, unless it is not a small number (`_small`).
         """
         if is_constant(term):
             return _small(term)
@@ -90,16 +91,17 @@ class _Bounds:
         others = (self._above if side > 0 else self._below).get(term_text(term), ())
         values = [self._bound(other, side, depth - 1) for other in others[:OTHERS]]
         if isinstance(term, Call):
-            values.append(self._result(term, side, depth - 1))
+            values.append(self._bound_of_result(term, side, depth - 1))
         best: Value | None = None
         for value in values:
             if value is not None and (best is None or compare(value, best) * side < 0):
                 best = value
         return best
 
-    def _result(self, call: Call, side: int, depth: int) -> Value | None:
+    def _bound_of_result(self, call: Call, side: int, depth: int) -> Value | None:
         """Return the upper (`side` 1) or lower (-1) bound of an arithmetic result, from bounds of
-        its operands that are found within `depth` steps; None if it is unknown.
+        its operands that are found within `depth` steps; 0 as the lower bound of `count`. None if
+        it is not known, and for other calls.
         """
         args = call.args
         match call.name, len(args):

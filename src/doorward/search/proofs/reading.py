@@ -194,7 +194,9 @@ def pair_items(one: Any, other: Any) -> list[tuple[Any, Any]]:
 
 
 def reads(expr: Expr, text: str) -> bool:
-    """Return True if the term `text`, or a reference into it, occurs in an expression."""
+    """Return True if the variable, call or reference whose text (`text_of`) is `text`, or a
+    reference into it, occurs in an expression.
+    """
     for node in walk(expr):
         if isinstance(node, (Var, Call)) and text_of(node) == text:
             return True
@@ -206,7 +208,10 @@ def reads(expr: Expr, text: str) -> bool:
 
 
 def read_fields(expr: Expr, fields: dict[str, str]) -> Expr:
-    """Return an expression that reads fields of the input in place of the terms in `fields`."""
+    """Return an expression that reads fields of the input in place of terms. `fields` has, by the
+    text of the term (`text_of`), the name of its field; a reference into such a term reads below
+    the field.
+    """
     if not fields:
         return expr
 

@@ -145,8 +145,9 @@ class Refuter:
         return self._refute(_State(conjunction, {}))
 
     def _refute(self, state: _State) -> Step | None:
-        """Refute a state directly, or by the first change that applies to it. None if that fails or
-        the work is used up.
+        """Return the steps that refute a state: one that closes it, or the first change that
+        applies to it with the steps after it. None if there are none, if they fail (no other change
+        is then tried), or if the work is used up.
         """
         self._work -= 1
         if self._work <= 0:
@@ -716,7 +717,7 @@ def _cycle(comparisons: Sequence[Link]) -> Step | None:
         if link.sign not in ("<", "!="):
             continue
         signs = {"="} if link.sign == "!=" else {"<", "<=", "="}
-        way = _way(link.high, link.low, [each for each in links if each.sign in signs])
+        way = _shortest_chain(link.high, link.low, [each for each in links if each.sign in signs])
         if way is not None:
             positions = [each.position for each in [link, *way]]
             return Cycle(tuple(each for each in positions if each is not None))
@@ -724,8 +725,8 @@ def _cycle(comparisons: Sequence[Link]) -> Step | None:
 
 
 def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
-    """Yield the known order between a term and its sums with integers below `LARGEST` in size, and
-    between such sums.
+    """Yield, as `<=`, the order between a term and its sums with integers below `LARGEST` in size,
+    and between such sums, as far as they are among `terms` or in them.
     """
     sums: dict[str, dict[str, int]] = {}
     for term in terms:
@@ -759,9 +760,10 @@ def _order(constants: Mapping[str, Value]) -> Iterator[_Link]:
         yield _Link(low, sign, high, None)
 
 
-def _way(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
-    """Return the shortest chain of comparisons from one term to another, [] if they are the same;
-    None if there is none.
+def _shortest_chain(start: str, end: str, links: Sequence[_Link]) -> list[_Link] | None:
+    """Return the shortest chain of comparisons from the term `start` up to `end`, both texts; an
+    equation leads both ways. [] if they are the same, None if there is no chain. Signs are not
+    compared.
     """
     after: dict[str, list[tuple[str, _Link]]] = {}
     for link in links:
@@ -844,7 +846,9 @@ def _choices(
 
 
 def _numbers(value: Value) -> Iterator[Value]:
-    """Yield all numbers in a value, those in keys too."""
+    """Yield all numbers in a value, each as often as it occurs, those in keys too; booleans are not
+    numbers.
+    """
     match value:
         case bool() | str() | None:
             return

@@ -110,7 +110,9 @@ ANYTHING: Final[Language] = Star(CHARACTER)
 
 
 def join(first: Language, second: Language) -> Language:
-    """Return the language of a text of `first` followed by a text of `second`."""
+    """Return the language of the texts that are a text of `first` followed by a text of `second`,
+    in a simplified form; NOTHING if one of them has no text.
+    """
     if NOTHING in (first, second):
         return NOTHING
     if first == EMPTY:
@@ -123,7 +125,7 @@ def join(first: Language, second: Language) -> Language:
 
 
 def either(options: Iterable[Language]) -> Language:
-    """Return the union of languages; NOTHING if there are none."""
+    """Return the union of languages, in a simplified form; NOTHING if there are none."""
     flat: set[Language] = set()
     for each in options:
         flat |= each.options if isinstance(each, Any_) else {each}
@@ -136,7 +138,9 @@ def either(options: Iterable[Language]) -> Language:
 
 
 def both(parts: Iterable[Language]) -> Language:
-    """Return the intersection of languages; ANYTHING if there are none."""
+    """Return the intersection of languages, in a simplified form; ANYTHING if there are none. It
+    may have no text without being NOTHING (`is_empty`).
+    """
     flat: set[Language] = set()
     for each in parts:
         flat |= each.parts if isinstance(each, All) else {each}
@@ -278,8 +282,8 @@ class _Reader:
         self._at = 0
 
     def read(self) -> Language:
-        """Parse the complete regular expression; without `^` and `$`, anything may surround a
-        match.
+        """Parse the complete pattern and return the language of the texts that contain a match;
+        with `^` or `$`, of those that begin or end with one.
 
         Raise UnreadableError for forms that are not supported.
         """
@@ -313,15 +317,15 @@ class _Reader:
         return either(options)
 
     def _sequence(self) -> Language:
-        """sequence = { repeat }."""
+        """sequence = { repeat }, up to `|`, `)`, `$` or the end."""
         out = EMPTY
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)$":
             out = join(out, self._repeat())
         return out
 
     def _repeat(self) -> Language:
-        """repeat = atom [ "*" | "+" | "?" | "{" counts "}" ]. UnreadableError for another
-        repetition after it, such as `a+?`.
+        """repeat = atom [ "*" | "+" | "?" | counts ]. UnreadableError for another repetition after
+        it, such as `a+?`.
         """
         atom = self._atom()
         char = self._pattern[self._at : self._at + 1]
@@ -344,8 +348,8 @@ class _Reader:
         return out
 
     def _counts(self) -> tuple[int, int | None]:
-        """counts = number [ "," [ number ] ]; returns the least and the greatest number, None for
-        no limit. UnreadableError for a number above `MAX_REPEAT`.
+        """counts = "{" number [ "," [ number ] ] "}"; returns the least and the greatest number,
+        None for no limit. UnreadableError for another form, and for a number above `MAX_REPEAT`.
         """
         end = self._pattern.find("}", self._at)
         inside = self._pattern[self._at + 1 : end] if end >= 0 else ""
@@ -361,7 +365,9 @@ class _Reader:
         return least, most
 
     def _atom(self) -> Language:
-        """atom = "." | "(" [ "?:" ] choice ")" | class | escape | character."""
+        """atom = "." | "(" [ "?:" ] choice ")" | class | escape | character. UnreadableError for a
+        sign that stands for no character here, such as `*`; there must be a next character.
+        """
         char = self._pattern[self._at]
         self._at += 1
         match char:
@@ -395,7 +401,9 @@ class _Reader:
         return ((ord(char), ord(char)),)
 
     def _class(self) -> Language:
-        """class = "[" [ "^" ] range { range } "]"."""
+        """class = "[" [ "^" ] range { range } "]", whose first bracket is read already.
+        UnreadableError for an empty one.
+        """
         negated = self._take("^")
         ranges: list[tuple[int, int]] = []
         while not self._take("]"):
@@ -405,7 +413,10 @@ class _Reader:
         return Chars(outside(ranges) if negated else merged(ranges))
 
     def _range(self) -> Ranges:
-        """range = escape | character [ "-" character ]."""
+        """range = escape | character [ "-" character ]; returns the characters it matches. A `-`
+        before `]` is a character. UnreadableError for `[`, for a range that falls, and at the end
+        of the pattern.
+        """
         char = self._pattern[self._at : self._at + 1]
         self._at += 1
         if char in ("", "["):
