@@ -264,8 +264,8 @@ def compare_columns(
     left: Field, column: Column, operator: str, right: Field, other: Column
 ) -> Predicate:
     """Return the predicate that compares two columns in Rego's order of all types. NULL counts as
-    null, so that two are equal: callers add tests where NULL is a missing value. `operator` is eq,
-    ne, lt, lte, gt or gte.
+    null, so that two NULLs are equal: callers add tests where NULL is a missing value. `operator`
+    is eq, ne, lt, lte, gt or gte.
 
     Raise FilterError for enumerations, values in JSON documents, two arrays, different kinds that a
     policy sees as texts, the order of UUIDs or times, and for a function, unless both are

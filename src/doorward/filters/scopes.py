@@ -153,9 +153,10 @@ class Scope:
         raise UnclearError(_NO_VALUE, COLUMN)
 
     def _read_call(self, call: Call) -> Place:
-        """Return the meaning of a call for which `_is_function` is true, such as
-        `lower(input.t.name)`: the column with the built-in and its second operand, a known text.
-        UnclearError if the operands are others, or if the first is the result of a built-in.
+        """Return the meaning of a call for which `_is_function` is true: for `object.get` the
+        column with its default, otherwise, as for `lower(input.t.name)`, the column with the
+        built-in and its second operand, a known text. UnclearError for other operands, and for a
+        column that is itself the result of a built-in.
         """
         if call.name == OBJECT_GET:
             return self._with_default(call)
@@ -189,7 +190,7 @@ class Scope:
 
     def field(self, term: Term) -> Field | None:
         """Return the column or relation that a term stands for; None if it stands for a row of a
-        table, for a known value, or for nothing that `read` can read. As with `read`, a reference
+        table or a known value, and where `read` raises UnclearError. As with `read`, a reference
         through a relation chooses a row of it.
         """
         if type(term) is not Ref and type(term) is not Var and type(term) is not Call:
