@@ -228,7 +228,7 @@ EDGES = {
 
 GUARDED = {
     **EDGES,
-    "edge.py": {"_say", "repeat"},
+    "edge.py": {"_log_fault", "repeat"},
     "rego/builtins/registry/foreign.py": {"call", "foreign_code"},
     "replay/on_ray.py": {"_connect"},
 }

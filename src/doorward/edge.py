@@ -83,7 +83,7 @@ class Edge:
         kind = type(fault).__name__
         suppressed = self._note()
         if suppressed is not None:
-            self._say(kind, fault.__traceback__, suppressed, fields)
+            self._log_fault(kind, fault.__traceback__, suppressed, fields)
         return f"internal error ({kind})"
 
     def _note(self) -> int | None:
@@ -100,10 +100,13 @@ class Edge:
             suppressed, self._suppressed = self._suppressed, 0
             return suppressed
 
-    def _say(
+    def _log_fault(
         self, kind: str, raised: TracebackType | None, suppressed: int, fields: dict[str, object]
     ) -> None:
-        """Log a fault with its traceback; if logging fails, nothing is raised."""
+        """Log a fault with the name of its exception class, its traceback, and `suppressed`, the
+        number of faults that were not logged since the last line; if logging fails, nothing is
+        raised.
+        """
         try:
             frames = _frames(raised)
             extra = {
@@ -185,7 +188,10 @@ class Part:
 
     @property
     def problem(self) -> str | None:
-        """`dead`, `stuck` or `failing`; None if the part is well."""
+        """The problem of the part: `dead` if its thread has ended, `stuck` if it works without a
+        beat for longer than `within`, `failing` after `TOO_MANY` faults in a row; None if it is
+        well.
+        """
         if self.thread is not None and not self.thread.is_alive():
             return "dead"
         if self._works and self._now() - self._last > self.within:

@@ -294,8 +294,9 @@ def read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
 
 
 def read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
-    """Yield names and values in `query_parameters_to_set`; nothing if it is missing. Raise
-    ResultError if it is not an object of strings or collections of strings.
+    """Yield a name and a value for each value in `query_parameters_to_set`, by sorted name; nothing
+    if it is missing. Raise ResultError, maybe after some pairs, if it is not an object of strings
+    or collections of strings.
     """
     message_field, name = "request query parameters to set", "query_parameters_to_set"
     if name not in result:

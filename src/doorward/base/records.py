@@ -230,8 +230,10 @@ def _first_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
 
 
 def _compiled_init(record_class: Any, *, guarded: bool) -> Callable[..., None]:
-    """Compile an `__init__` for the fields. In a guarded record it sets the slots directly, since
-    `__setattr__` refuses. It calls `__post_init__` at the end, if there is one.
+    """Return an `__init__`, compiled as source, that sets the fields of `record_class`, a class
+    with slots, as that of a dataclass does. With `guarded` it sets the slots directly, since
+    `__setattr__` refuses. A field with `init=False` and no default stays unset; `__post_init__`, if
+    there is one, is called at the end.
     """
     names: dict[str, Any] = {"FACTORY": _FACTORY, "put": object.__setattr__}
     plain, keyword = ["self"], list[str]()

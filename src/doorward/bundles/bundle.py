@@ -212,7 +212,7 @@ def read_download(
     if any.
     """
     members = unpack(io.BytesIO(content), limits or Limits())
-    return _read_here(name, members, v0=v0, verification=verification, timers=timers)
+    return _verify_and_read(name, members, v0=v0, verification=verification, timers=timers)
 
 
 def read_local_bundle(
@@ -232,10 +232,10 @@ def read_local_bundle(
     version. `limits`: by default `Limits()`. Times are added to `timers`, if any.
     """
     members = _members(path, (), limits or Limits(), everything=True)
-    return _read_here(name, members, v0=v0, verification=verification, timers=timers)
+    return _verify_and_read(name, members, v0=v0, verification=verification, timers=timers)
 
 
-def _read_here(
+def _verify_and_read(
     name: str,
     members: Iterator[Member],
     *,
@@ -243,8 +243,9 @@ def _read_here(
     verification: Verification | None,
     timers: Timers | None,
 ) -> Bundle:
-    """Verify and read a bundle from its files. Each error becomes a `BundleError` with the bundle's
-    name. If `verification` is None, a bundle with signatures is refused.
+    """Verify the signatures of the bundle `name`, then read it from its files, `members`. If
+    `verification` is None, a bundle with signatures is refused. Each error, also one of unpacking
+    `members`, becomes a `BundleError` with the bundle's name.
     """
     try:
         everything = sorted(members)
@@ -545,8 +546,9 @@ class _NamedReader(_Reader):
 
 
 def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
-    """Parse `patch.json`; () if its `data` is missing or null. Raise `ManifestError` if it is not
-    valid or changes a path outside the roots.
+    """Return the changes in `patch`, the content of a delta bundle's `patch.json`; () if its `data`
+    or the whole document is null, or `data` is missing. Raise `ManifestError` if it is not valid or
+    changes a path outside the roots of `manifest`.
     """
     try:
         document = read_json(patch, trailing=True)

@@ -160,8 +160,8 @@ class Edit:
             return UNDEFINED
 
     def _set_root(self, operator: Operator, value: Value) -> None:
-        """Replace the whole document. Raise InvalidPatchError for `remove`, or if the value is not
-        an object.
+        """Apply an operation on the root: replace the whole document by `value`, for any operator
+        but `remove`. Raise InvalidPatchError for `remove`, or if the value is not an object.
         """
         if operator == "remove":
             raise InvalidPatchError("root cannot be removed")

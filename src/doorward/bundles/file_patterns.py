@@ -22,7 +22,9 @@ def matches(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _translate(pattern: str) -> str:
-    """Return a regular expression for the pattern; one that matches nothing if it is not valid."""
+    """Return a regular expression that must match all of a name for the pattern to match it; one
+    that matches nothing if the pattern is not valid.
+    """
     chunks = [""]
     at = 0
     try:
@@ -58,8 +60,8 @@ def _read_char(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _read_class(pattern: str, at: int) -> tuple[str, int]:
-    """Return a regular expression for the class whose content begins at an index, and the index
-    behind its bracket. Raise IndexError if it is not valid.
+    """Return a regular expression for the class (`[…]`) whose content begins at the index `at` of
+    the pattern, and the index behind its `]`. Raise IndexError if it is malformed or not closed.
     """
     is_negated = pattern[at] == "^"
     at += is_negated

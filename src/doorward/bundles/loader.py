@@ -354,7 +354,7 @@ def _read_file(
         modules[path] = policy_text(path, content)
         return content, None
     with timers.measure("rego_data_parse"):
-        document = _data_of(path, content)
+        document = _parse_data(path, content)
     for name in reversed(entry.prefix):
         # From the inside out: `a.b` becomes `{"a": {"b": document}}`.
         document = {name: document}
@@ -408,8 +408,11 @@ def _common(
     return None
 
 
-def _data_of(path: str, content: bytes) -> Value:
-    """Parse a data file; raise `LoadError` with OPA's text, which depends on the extension."""
+def _parse_data(path: str, content: bytes) -> Value:
+    """Return the value of the data file `path`: JSON, or YAML unless its name ends with `.json`.
+    Raise `LoadError` with OPA's text: the parser's error for `.json`, `.yaml` and `.yml`, and for
+    any other name that the type of the file is not known.
+    """
     try:
         return read_document(path, content)
     except LoadError as error:

@@ -145,8 +145,9 @@ class _Reader:
                 return Located(self._scalar(node), line, line + (node.style in ("|", ">")))
 
     def _fields(self, node: yaml.MappingNode, depth: int) -> dict[str, Located]:
-        """Read the fields of a mapping. Raise `LocatedError` for a repeated key and for one that is
-        not a scalar.
+        """Return the fields of a mapping, each with the line of its key; a scalar of any type is a
+        key by its text. `depth` is the depth of the mapping. Raise `LocatedError` for a repeated
+        key, for one that is not a scalar, and for a value that `read` refuses.
         """
         fields: dict[str, Located] = {}
         for key, item in node.value:

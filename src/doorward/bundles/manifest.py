@@ -217,7 +217,9 @@ def check_module(manifest: Manifest, module: Module, file: str) -> None:
 
 
 def check_data(manifest: Manifest, data: Mapping[Key, Value]) -> None:
-    """Raise ManifestError if any data lies outside of the roots."""
+    """Raise ManifestError if `data` has a value outside of the roots of `manifest`; the message has
+    the path of the first one.
+    """
     roots = manifest.root_paths
     if () in roots:
         return

@@ -132,7 +132,7 @@ def verify(
 
     `folder` is the path of a bundle that is a folder: `opa sign` lists its files below that path.
     """
-    signed = _files_in(_token(signatures), verification)
+    signed = _verify_token(_read_token(signatures), verification)
     for name, content in files:
         full = f"{folder.strip('/')}/{name}" if folder else name
         listed = full if full in signed else name
@@ -150,7 +150,7 @@ def verify(
         )
 
 
-def _token(signatures: bytes) -> str:
+def _read_token(signatures: bytes) -> str:
     """Return the single JWT in `.signatures.json`. Raise `SignatureError` if there are none or
     several, if one is not a string, or if a plugin must verify them.
     """
@@ -174,7 +174,7 @@ def _token(signatures: bytes) -> str:
     return texts[0]
 
 
-def _files_in(token: str, verification: Verification) -> dict[str, _Signed]:
+def _verify_token(token: str, verification: Verification) -> dict[str, _Signed]:
     """Verify a token and return the files that it lists, by name; {} if its payload has no `files`.
     Raise `SignatureError` if the key, algorithm, signature, scope or payload is wrong.
     """

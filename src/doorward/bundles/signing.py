@@ -73,8 +73,9 @@ def _encode(octets: bytes) -> bytes:
 
 
 def _signature(text: bytes, key: str, algorithm: str) -> bytes:
-    """Return the signature of `text`. HS algorithms take the key as a secret, others as PEM. Raise
-    SignatureError if the key is not valid or does not fit the algorithm.
+    """Return the signature of `text`, for an algorithm of `ALGORITHMS`: those with HS take the key
+    as a secret, others as a private key in PEM. Raise SignatureError if the key is not valid, of
+    another kind (RSA or EC) or, for RSA, too small; the curve of an EC key is not checked.
     """
     family, size = algorithm[:2], algorithm[2:]
     if family == "HS":

@@ -102,8 +102,9 @@ class Sources:
         return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
 
     def _read(self, timers: Timers) -> list[Bundle]:
-        """Read the bundles and archives. Raise `BundleError` if one cannot be used, `LoadError` if
-        the roots of bundles overlap.
+        """Read the bundles in `bundles` and the archives among `paths`, each path once. Raise
+        `BundleError` if one cannot be used, `LoadError` if the roots of `bundles` overlap; those of
+        archives may.
         """
         # Who reads plain files does not pay for archives and signatures.
         from doorward.bundles.bundle import read_bundle

@@ -240,9 +240,11 @@ def _ignore(step: str) -> None:
 
 
 def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: bool) -> None:
-    """Raise _BuildError for signing options without a key, and for a key without --bundle.
+    """Raise _BuildError for --signing-plugin and --claims-file without --signing-key, and for a
+    signing or verification key without --bundle. `options` are those of the command by name.
 
-    Without --bundle also warn of each manifest that is ignored.
+    Without --bundle also warn, on standard error, of each `.manifest` in a folder of `paths`, which
+    is ignored.
     """
     key = options["signing_key"]
     if key is None and (options["signing_plugin"] or options["claims_file"]):

@@ -225,8 +225,8 @@ def _check_all(
     v0: bool,
     allowed: Capabilities | None,
 ) -> None:
-    """Raise CompileError with the errors of all phases, at most `max_errors` of them: a parse error
-    hides no other error.
+    """Check all policies. Raise CompileError with the errors of all phases, at most `max_errors` of
+    them (0: all): a statement that cannot be parsed hides no error elsewhere.
     """
     from doorward.rego.tools import find_errors  # few ask for all errors
 
@@ -261,7 +261,10 @@ def _is_given(option: str) -> bool:
 
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:
-    """Print the errors in the format `style`; sarif, github and junit also report success."""
+    """Print the result of a check in the format `style`; `error` is None if the check succeeded.
+    sarif, github and junit also report success, on standard output; json and pretty print only
+    errors, on standard error. `files` are the policies that were checked, for junit.
+    """
     if style in ("sarif", "github", "junit"):
         findings = findings_of(error) if error is not None else []
         if style == "sarif":

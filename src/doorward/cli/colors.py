@@ -69,7 +69,9 @@ def _error(line: str) -> str:
 
 
 def _test(line: str) -> str:
-    """Return a line of a test report with its outcome (PASS, FAIL, …) in color."""
+    """Return a line of a test report with the outcome of its test or property (PASS, FAIL, …) in
+    color; a line without one is colored as that of an explanation.
+    """
     for word, color in _PROPERTIES.items():
         if line.startswith("PROPERTIES: ") and word in line:
             return click.style("PROPERTIES", fg=color, bold=True) + line[len("PROPERTIES") :]

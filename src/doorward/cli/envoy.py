@@ -236,24 +236,26 @@ def redirect(step: str | None, backend: str | None, **given: Any) -> int:
     return 0
 
 
-def _to_redirect(given: dict[str, Any]) -> Redirect:
-    """Return the options as a `Redirect`; raise UsageError for a missing or malformed one."""
-    if given["port"] is None or given["user"] is None:
+def _to_redirect(options: dict[str, Any]) -> Redirect:
+    """Return the options of the command, by parameter name, as a `Redirect`; raise UsageError if -p
+    or -u is missing, or a value is malformed.
+    """
+    if options["port"] is None or options["user"] is None:
         raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
-    user, outbound = given["user"], given["outbound"]
+    user, outbound = options["user"], options["outbound"]
     if not (user.isascii() and user.isdecimal() and len(user) <= 10):
         raise click.UsageError(
             f"-u: `{user}` is not a numeric user id: run `id -u NAME` to find it"
         )
     try:
         return Redirect(
-            port=_one_port(given["port"]),
+            port=_one_port(options["port"]),
             user=int(user),
-            open_ports=read_ports(given["open_ports"]),
-            only_ports=read_ports(given["only_ports"]),
+            open_ports=read_ports(options["open_ports"]),
+            only_ports=read_ports(options["only_ports"]),
             outbound=None if outbound is None else _one_port(outbound),
-            networks=read_networks(given["networks"]),
-            capture_loopback=given["capture_loopback"],
+            networks=read_networks(options["networks"]),
+            capture_loopback=options["capture_loopback"],
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

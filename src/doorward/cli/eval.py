@@ -372,14 +372,14 @@ def _answer(request: _Request) -> _Answer:
     """
     timers = Timers()
     if request.residual is not None:
-        return _partial(request, request.residual, timers)
+        return _evaluate_partially(request, request.residual, timers)
     traced = request.explain != "off" or request.coverage or request.profile
     try:
         query = _prepare(request, timers, traced=traced)
     except (LoadError, RegoError) as error:
         nothing = _no_coverage() if request.coverage else ""
         return _Answer(error=_reword(error), coverage=nothing, is_stopped=True)
-    answer = _trace(query, request, timers) if traced else _plain(query, request, timers)
+    answer = _evaluate_traced(query, request, timers) if traced else _plain(query, request, timers)
     if not answer.results and answer.error is None:
         for path, near in query.near_misses.items():
             click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
@@ -393,9 +393,9 @@ def _no_coverage() -> str:
     return Coverage().report({})
 
 
-def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
-    """Evaluate the query partially and return its answer with the requested reports; errors become
-    part of it.
+def _evaluate_partially(request: _Request, residual: Residual, timers: Timers) -> _Answer:
+    """Evaluate the query partially and return the residual with the requested reports. A LoadError
+    or RegoError is not raised: it becomes the `error` of an answer without a residual.
     """
     from doorward.cli.partial import evaluate
     from doorward.testing.tracers import BothPartial
@@ -503,10 +503,12 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
     return _Answer(results, _distinct(met) if met else None)
 
 
-def _trace(query: Query, request: _Request, timers: Timers) -> _Answer:
-    """Return the answer of an evaluation with tracers for explanation, coverage or profile.
+def _evaluate_traced(query: Query, request: _Request, timers: Timers) -> _Answer:
+    """Evaluate the query with the tracers that `request` needs (explanation, coverage, profile),
+    and return the answer with their reports.
 
-    An evaluation error becomes part of the answer, beside what the tracers saw.
+    An EvalError becomes part of the answer, beside the reports up to it; so do the errors of
+    built-ins with --show-builtin-errors, which do not stop the evaluation.
     """
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego import Explanation
@@ -560,7 +562,9 @@ def _print(text: str, _span: Span) -> None:
 
 
 def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
-    """Print the answer in the format `style`; errors go to standard error, except in JSON.
+    """Print the answer in the format `style`. The formats json and discard contain errors and all
+    reports; in others an error goes to standard error in place of the results, and only pretty has
+    reports.
 
     `limit` is the maximum width of table cells; 0 for no limit.
     """
@@ -598,7 +602,9 @@ def _explain(explanation: Explanation, request: _Request) -> list[str]:
 
 
 def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
-    """Return the answer as OPA's JSON document; with `discard` the result is `"discarded"`."""
+    """Return the answer as the indented JSON document of `opa eval`; members that would be empty
+    are left out. With `discard` the result, if there is one, is `"discarded"`.
+    """
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)

@@ -93,10 +93,11 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
 
 
 def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
-    """Decide on each input and print the decisions as JSON.
+    """Decide on each input and print all decisions as one JSON document, in which an input without
+    a decision has an error.
 
     Return 1 if the results meet the --fail… flag, else 0. Raise _ExecError, ConfigError, LoadError
-    or RegoError if the command cannot go on.
+    or RegoError, with nothing printed, if the command cannot go on.
     """
     chosen = [f"--{flag}" for flag in _FLAGS if options[flag.replace("-", "_")]]
     if not paths and not options["stdin_input"]:
@@ -278,7 +279,10 @@ def _decide(
 
 
 def _failure(values: Sequence[Any], chosen: Sequence[str]) -> str:
-    """Return the error text if the results meet the chosen --fail… flag; "" otherwise."""
+    """Return the error text if the results meet the --fail… flag; "" otherwise. `values` are the
+    results of all inputs, `_Failed` for one without a decision; `chosen` is the flag that is set,
+    or empty.
+    """
     if not chosen:
         return ""
     errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0

@@ -180,7 +180,9 @@ def _message_of(error: RegoError | LoadError | _RefusedResult) -> str:
 
 
 def _format_file(root: str, name: str, request: _Request) -> bool:
-    """Format one file and list, compare, write or print it; return True if its text changes.
+    """Format one file and, by the options in `request`, list it, print the difference, write it
+    back or print the result; return True if its text changes. `root` is the folder out of which a
+    link must not lead.
 
     Raise _RefusedResult, LoadError or RegoError.
     """

@@ -90,10 +90,11 @@ class _Words:
         self.booleans: dict[str, tuple[click.Option, bool]] = {}
 
     def read(self, *, interspersed: bool, program: str = "") -> tuple[list[str], list[str]]:
-        """Return the flags in click's form, and the operands in their order.
+        """Read all words; return the flags in click's form, and the operands in their order.
 
-        Without `interspersed` the first operand ends the flags, as does `--`, or a first operand
-        that equals `program`.
+        Without `interspersed` the first operand ends the flags, as does `--`, which is dropped, or
+        a first operand that equals `program`. Raise UsageError for an unknown flag, or a value that
+        is missing or not a boolean, unless a shell completes the line.
         """
         operands: list[str] = []
         for word in self.words:
@@ -122,8 +123,9 @@ class _Words:
                 yield option.secondary_opts[0]
 
     def _read_long(self, word: str) -> None:
-        """Read a word such as `--name` or `--name=value`; raise NoSuchOption for an unknown
-        name.
+        """Record the flag in a word such as `--name` or `--name=value`; without `=` a value is the
+        next word. Raise NoSuchOption for an unknown name, UsageError for a wrong value or none;
+        during shell completion ignore such a flag.
         """
         name, equals, value = word.partition("=")
         option = self.options.get(name) or self.negations.get(name)
@@ -136,8 +138,9 @@ class _Words:
             self._set_value(option, name, value if equals else None)
 
     def _read_cluster(self, word: str) -> None:
-        """Read short flags such as `-abc`, up to the first with a value, which gets the rest of the
-        word.
+        """Record the short flags in a word such as `-abc`, up to the first with a value, which gets
+        the rest of the word (without a `=` before it) or, if that is empty, the next word. Errors
+        are those of `_read_long`.
         """
         letters = word[1:]
         while letters:
@@ -180,8 +183,8 @@ class _Words:
         self.booleans[key] = option, value != (name in option.secondary_opts)
 
     def _set_value(self, option: click.Option, name: str, text: str | None) -> None:
-        """Record the value of a flag, which is the next word if `text` is None; UsageError without
-        one.
+        """Record a value for a flag: `text` or, if that is None, the next word; raise UsageError if
+        there is none. `name` is the flag as it was written, for the message.
         """
         value = next(self.words, None) if text is None else text
         if value is None:

@@ -169,7 +169,9 @@ def _add_policies(
 
 
 def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
-    """Yield the annotations of a policy: those of its package, then those of each rule."""
+    """Yield the annotations of a policy: those of its package, then those of its rules, each block
+    once, at the first rule that it describes. `file` is the name of the policy to show.
+    """
     document = module_to_json(module)
     package = module.package
     for fields in document.get("annotations") or ():
@@ -190,8 +192,8 @@ def _metadata(file: str, module: Module) -> Iterator[_Annotation]:
 
 
 def _json(content: _Content, annotations: bool) -> str:
-    """Return the JSON document that `opa inspect --format json` prints. With `annotations` it has
-    the METADATA.
+    """Return the JSON document that `opa inspect --format json` prints, with the built-ins that the
+    policies call. With `annotations` it also has their METADATA.
     """
     document: dict[str, Any] = {}
     manifest = content.manifest

@@ -240,7 +240,9 @@ _NOUNS: Final = {
 
 
 def _message_of(error: click.UsageError) -> str:
-    """Return the message of a usage error, in OPA's words for an unknown flag or value."""
+    """Return one line that says what was wrong with a call: click's message, reworded after OPA's
+    for an unknown flag or command, a missing argument and a value that is not valid.
+    """
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"
     if isinstance(error, click.MissingParameter) and error.param is not None:

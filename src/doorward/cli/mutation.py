@@ -92,8 +92,9 @@ def mutate(
 def _test_mutants(
     suite: Suite, loaded: Loaded, *, v0: bool, registry: Registry, seconds: float
 ) -> _Tested:
-    """Return the outcomes of mutants, tested until `seconds` are over, in a shuffled order that is
-    the same each time.
+    """Test mutants of the policies until `seconds` are over and return their outcomes; the order is
+    shuffled, but the same each time. A mutant survives if it passes all tests and no property
+    refutes it. `suite` has the tests and trees of the policies in `loaded`.
     """
     until = time.monotonic() + seconds
     mutants = list(mutants_of(suite.trees))

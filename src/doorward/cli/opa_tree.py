@@ -61,7 +61,9 @@ def _body(body: Sequence[Json], depth: int) -> Iterator[str]:
 
 
 def _expr(expr: Json, depth: int) -> Iterator[str]:
-    """Yield the lines of an expression, with its `with` modifiers."""
+    """Yield the lines of an expression, given as its JSON, and of its `with` modifiers; the first
+    line is indented by `depth` spaces.
+    """
     negated = "negated " if expr.get("negated") else ""
     yield f"{' ' * depth}expr {negated}index={expr['index']}"
     terms = expr["terms"]
@@ -111,7 +113,9 @@ def _term(term: Json, depth: int) -> Iterator[str]:
 
 
 def _below(kind: str, value: Any, depth: int) -> Iterator[str]:
-    """Yield the lines of the parts of a composite term."""
+    """Yield the lines of the parts of a composite term, indented by `depth` spaces; `kind` and
+    `value` are the members `type` and `value` of its JSON.
+    """
     if kind in _PARTS:
         for name in _PARTS[kind]:
             yield from (_body if name == "body" else _term)(value[name], depth)

@@ -81,8 +81,9 @@ def _source(path: str) -> Source:
 
 
 def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a node and its children: kind, attributes and, with `positions`, row and
-    column.
+    """Yield the lines of a node and its children, each level two spaces deeper: kind, attributes
+    and, with `positions`, row and column. A value that is not a node is one line. `label` stands
+    before the first line, `depth` is its level.
     """
     lead = "  " * depth + (f"{label}: " if label else "")
     if not is_dataclass(node) or isinstance(node, type):

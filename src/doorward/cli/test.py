@@ -364,9 +364,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
-    """Measure the tests, print the figures and return the exit code: 2 if a test failed.
+    """Measure the tests, print the figures in the format `style` and return the exit code: 2 if a
+    test failed, else 0. A failed test has no figures, but a line on standard error; a skipped one
+    has neither. `memory` adds figures of memory.
 
-    Raise UsageError for another output format.
+    Raise UsageError for an output format that benchmarks do not have.
     """
     if style not in _BENCH:
         raise click.UsageError(
@@ -393,7 +395,9 @@ def _is_bad(result: Result, request: _Request) -> bool:
 def _report(
     suite: Suite, results: Sequence[Result], request: _Request, verdicts: Sequence[Verdict]
 ) -> str:
-    """Return the report on tests and properties in the requested format."""
+    """Return the report on tests and properties in the format of `request`; sarif and github have
+    only the failures. JSON never explains a failure, pretty does so only if --explain asks for it.
+    """
 
     def explained(result: Result) -> str:
         return why(suite, result, full=request.explain in ("full", "debug"))

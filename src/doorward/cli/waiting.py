@@ -57,8 +57,8 @@ class _Sign:
         self._number = 0
 
     def show(self) -> bool:
-        """Pause and draw the line again; return False, and draw nothing, once the work has
-        ended.
+        """Wait, `FIRST` seconds in the first call and `EACH` in later ones, and draw the line;
+        return False, and draw nothing, once the work has ended.
         """
         if self._ended.wait(EACH if self._number else FIRST):
             return False

@@ -188,8 +188,9 @@ class Console:
             return refuse(str(error), error.status)
 
     async def _route(self, request: Request, path: tuple[str, ...]) -> Response:
-        """Return the response to a request by its method and path; 404 for any other. RefusedError
-        for a body that cannot be accepted.
+        """Return the response to a request by its method and `path`, the segments below `/console`;
+        404 for any other, and for an endpoint of a part that this console does not have.
+        Authorization has happened before. RefusedError for a body that cannot be accepted.
         """
         match request.method, path:
             case "GET" | "HEAD", ():
@@ -218,7 +219,7 @@ class Console:
                 answers = await self._all({"about": "versions"})
                 return json_response(together.versions(answers))
             case "POST", ("api", "request"):
-                return await self._try(request)
+                return await self._decide_pasted(request)
             case "POST", ("api", "tests"):
                 # Read for its checks alone: a form of another site must not start the tests.
                 await self._body(request)
@@ -374,9 +375,10 @@ class Console:
             return json_response({"error": "this decision is no longer kept"}, 404)
         return json_response(document)
 
-    async def _try(self, request: Request) -> Response:
-        """Return the decision on a pasted request (`text`, `path`, `user`, `changes`), explained;
-        400 if it cannot be understood.
+    async def _decide_pasted(self, request: Request) -> Response:
+        """Return the decision on a pasted request, explained, as `Process.try_text` makes it from
+        `text`, `path`, `user` and `changes` in the JSON body; 400 if one of them has a wrong type
+        or the text cannot be decided on. RefusedError for a body that cannot be accepted.
         """
         body = await self._body(request)
         text, path, user = body.get("text"), body.get("path"), body.get("user", "")

@@ -111,8 +111,8 @@ class Question:
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Question:
-        """Return the question in a request's parameters; LogQueryError for an unknown field or an
-        invalid value.
+        """Return the question in a request's query parameters; LogQueryError for an unknown
+        parameter or an invalid value. Of a time only the characters are checked.
         """
         check_parameters(fields, cls, LogQueryError)
         question = cls(**fields)
@@ -333,8 +333,9 @@ def _time_ms(text: str) -> int:
 
 
 def _detail(text: str | None, verdict: str) -> dict[str, Any]:
-    """Return all of one event, credentials masked, in the form of `views.detail`; only `error` if
-    `text` is None, since it is too long, or invalid.
+    """Return one event of the log in the form of `views.detail`, credentials masked. `text` is its
+    JSON, None if it is too long; then, or if it is not an object, the result has only `error`.
+    `verdict` is the one that the search found.
     """
     event = _document(text)
     if not isinstance(event, dict):

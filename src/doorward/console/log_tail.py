@@ -36,7 +36,9 @@ def newest_rows(file: str, most: int) -> list[Any] | None:
 
 
 def _row(line: bytes) -> tuple[Any, ...] | None:
-    """Return the columns of one line of the log; None if it is not a decision."""
+    """Return the columns of one line of the log, those of a search (`log_query`) in their order;
+    None if it is blank, cut off or not a decision.
+    """
     try:
         event = json.loads(line) if line.strip() else None
     except (ValueError, RecursionError):

@@ -170,7 +170,7 @@ class OidcLogin:
                 "the response does not say which issuer it comes from: ask the issuer's operator"
             )
         token = self._exchange(url, code, pending.verifier)
-        self._check(token, pending.nonce)
+        self._check_id_token(token, pending.nonce)
         return token
 
     def _exchange(self, url: str, code: str, verifier: str) -> str:
@@ -195,9 +195,9 @@ class OidcLogin:
             raise OidcError("the issuer sent no ID token for the code: ask its operator")
         return token
 
-    def _check(self, token: str, nonce: str) -> None:
-        """Raise OidcError unless the token is signed by the issuer, has an expiry, and is for this
-        client and this login.
+    def _check_id_token(self, token: str, nonce: str) -> None:
+        """Raise OidcError unless the ID token is signed by the issuer, has an expiry that is not
+        past, is for this client, and has the `nonce` of this login.
         """
         question = {
             "token": token,

@@ -109,9 +109,9 @@ def _read_http(text: str) -> HttpRequest:
 
 
 def _read_curl(text: str) -> HttpRequest:
-    """Parse a pasted `curl` command; options that do not change the request are ignored.
-    PastedError for an incomplete command, one without a URL or with one that cannot be read, or a
-    body in a file.
+    """Return the request of a pasted `curl` command. The options in `_VALUES` are ignored with
+    their values, and all options that are not known here without one. PastedError for an incomplete
+    command, one without a URL or with one that cannot be read, or a body in a file.
     """
     try:
         words = shlex.split(text.replace("\\\n", " "))[1:]

@@ -209,7 +209,7 @@ class Ring:
         return entries[::-1], last - number - len(entries), last
 
     def _newest(self, count: int) -> Iterator[Entry]:
-        """Yield at most `count` decisions, the newest first."""
+        """Yield at most `count` kept decisions, the newest first; called with `_lock` held."""
         for entry in reversed(self._entries):
             if count <= 0:
                 return

@@ -65,8 +65,8 @@ class Filter:
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Filter:
-        """Return the filter in a request's parameters; FilterError for an unknown field or an
-        invalid value.
+        """Return the filter in a request's query parameters; FilterError for an unknown parameter
+        or an invalid value. All values stay texts.
         """
         check_parameters(fields, cls, FilterError)
         each = cls(**fields)
@@ -80,7 +80,9 @@ class Filter:
         return each
 
     def matcher(self) -> Callable[[Row], bool]:
-        """Return a function that returns True for the rows that match the filter."""
+        """Return the filter as a function, which returns True for the rows that meet every
+        condition; empty fields are not conditions.
+        """
         words = self.text.lower().split()
         parts = [
             (name, getattr(self, name).lower())
@@ -91,7 +93,9 @@ class Filter:
         since, until = int(self.since or 0), int(self.until or 1 << 62)
 
         def matches(row: Row) -> bool:
-            """Return True if the row meets every condition of the filter."""
+            """Return True if the row meets every condition of the filter. `since` is included,
+            `until` is not.
+            """
             if self.verdict and row["verdict"] not in verdicts:
                 return False
             if not since <= row["time_ms"] < until:

@@ -31,10 +31,12 @@ class Traffic:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._policies: Policies | None = None
-        self._start_anew()
+        self._reset()
 
-    def _start_anew(self) -> None:
-        """Reset all counts; called for policies that are new."""
+    def _reset(self) -> None:
+        """Reset all counts, for policies that are new; called with `_lock` held once the object is
+        shared.
+        """
         self._decisions = 0
         self._digest: str | None = None
         self._patterns: Counter[tuple[Any, ...]] = Counter()
@@ -54,14 +56,16 @@ class Traffic:
         with self._lock:
             if snapshot.engine.policies is not self._policies:
                 self._policies = snapshot.engine.policies
-                self._start_anew()
+                self._reset()
             self._decisions += 1
             self._patterns[pattern] += 1
             if len(self._patterns) > PATTERNS:
                 self._add_up()
 
     def _add_up(self) -> None:
-        """Add the counts of patterns to those of definitions and conditions, and clear them."""
+        """Add the counts of patterns (the outcomes of all definitions in one decision) to those of
+        single definitions and conditions, and clear them; called with `_lock` held.
+        """
         for pattern, count in self._patterns.items():
             for index, each in enumerate(pattern):
                 if each is not None:
@@ -82,7 +86,7 @@ class Traffic:
         with self._lock:
             if policies is not self._policies:
                 self._policies = policies
-                self._start_anew()
+                self._reset()
             self._add_up()
             failed: dict[int, list[list[int]]] = {}
             for (number, row), count in sorted(self._failed.items()):

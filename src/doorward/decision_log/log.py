@@ -298,8 +298,8 @@ class DecisionLog:
                 return reason
 
     def close(self, timeout: float = 5.0) -> None:
-        """Write the queued events, for at most `timeout` seconds; the rest counts as lost. Closes
-        the sinks. A second call does nothing.
+        """Write the queued events, for at most `timeout` seconds; the rest counts as lost, as do
+        decisions recorded later. Closes the sinks. A second call does nothing.
         """
         with self._lock:
             if self._closed:
@@ -387,8 +387,9 @@ class DecisionLog:
             return bool(self._lines or self._queue)
 
     def _write_batch(self, *, builds: bool) -> None:
-        """Build up to `_BATCH` queued events if `builds`, then write up to `_BATCH` lines, or about
-        `_BATCH_BYTES`.
+        """Build up to `_BATCH` queued events if `builds`; then write built events together,
+        whichever thread built them, until `_BATCH` of them or about `_BATCH_BYTES` are taken.
+        Called by the log's thread.
         """
         for _ in range(min(len(self._queue), _BATCH) if builds else 0):
             self._part.beat()
@@ -435,7 +436,7 @@ class DecisionLog:
         lost.
         """
         try:
-            event = self._event(answered)
+            event = self._build_event(answered)
             return None if event is None else self._build_line(event, answered.time_ns)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
@@ -466,9 +467,10 @@ class DecisionLog:
             # The event is still logged, as a decision without an entry would be worse.
             return line(_without_documents(event))
 
-    def _event(self, answered: Answered) -> dict[str, Any] | None:
-        """Return the masked event; None if the policy drops it. Raise _LogError if a policy that
-        drops or masks fails.
+    def _build_event(self, answered: Answered) -> dict[str, Any] | None:
+        """Return the event of a decision as it is logged: without secrets, without what the mask
+        policy hides and, with `mask_credentials`, without credentials; None if the drop policy
+        drops it. Raise _LogError if one of the two policies fails.
         """
         event = event_of(answered, self._labels)
         if answered.snapshot.bundles:
@@ -539,8 +541,9 @@ class DecisionLog:
 
 
 def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the unmasked event of a decision, without what `DecisionLog` adds to it. Fields
-    without a value are left out.
+    """Return the unmasked event of a decision, without what `DecisionLog` adds to it, such as
+    bundles, metrics and claims. Fields without a value are left out. Documents and labels are not
+    copied.
     """
     decision, input = answered.decision, answered.input
     event: dict[str, Any] = {

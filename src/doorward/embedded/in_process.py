@@ -327,7 +327,8 @@ class DecisionPoint:
 
     def close(self) -> None:
         """End the watch, the fetching of keys and the threads, and write the queued events of the
-        decision log.
+        decision log. Decisions that run in a thread are finished; those that wait for one are
+        cancelled.
         """
         with self._lock:
             watcher, self._watcher = self._watcher, None

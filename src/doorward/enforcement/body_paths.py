@@ -37,10 +37,11 @@ def values_at(body: Value, path: Path) -> Iterator[tuple[Path, Value]]:
 
 
 def _below(path: Path, value: Value, name: Name) -> Iterator[tuple[Path, Value]]:
-    """Yield pairs of path and value for the members of `value` that `name` selects; none for null
-    or a missing one.
+    """Yield pairs of path and value for the members of `value` that `name` selects, `*` all of
+    them; none if `value` is null or has no such member. `path` is that of `value`.
 
-    Raise PathError if `value` has no members of that kind.
+    Raise PathError for a name of the wrong kind: a key into an array, an index into an object, or
+    anything into a value without members.
     """
     if value is None:
         return

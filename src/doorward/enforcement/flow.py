@@ -213,7 +213,9 @@ class CheckFlow(Generic[RequestT_contra, AnswerT]):
         request: RequestT_contra,
         started: int,
     ) -> None:
-        """Log a decision with the time since `started`, a value of `perf_counter_ns`."""
+        """Write a decision to the decision log; its duration is the time since `started`, a value
+        of `perf_counter_ns`. `input_doc` is UNDEFINED if the request could not be read.
+        """
         elapsed = perf_counter_ns() - started
         self._pdp.record(decision, input_doc, handler_ns=elapsed, size=self._size_of(request))
 

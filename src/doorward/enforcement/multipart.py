@@ -95,8 +95,8 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
-    """Return parameters with `name*`, or `name*0`, `name*1*`, …, joined and decoded as `name` (RFC
-    2231).
+    """Return the parameters with `name*`, or the pieces `name*0`, `name*1*`, …, joined and decoded
+    as `name` (RFC 2231), in place of a plain `name`. Pieces behind a missing one are dropped.
     """
     plain = {name: value for name, value in parameters.items() if "*" not in name}
     for base in dict.fromkeys(name.partition("*")[0] for name in parameters if "*" in name):
@@ -158,8 +158,9 @@ class _Reader:
         self.started = False
 
     def next_part(self) -> Part | None:
-        """Read and return the next part, or None after the last one; raise RequestParseError if the
-        form is malformed.
+        """Read and return the next part, or None after the boundary that ends the form; text before
+        the first boundary is skipped. Raise RequestParseError, in Go's words, if the form is
+        malformed or cut off.
         """
         expecting = False
         if not self.started:
@@ -244,8 +245,8 @@ class _Reader:
         return Part(headers, content)
 
     def _headers(self) -> dict[str, str]:
-        """Read and return the headers of a part, the first value of each name; moves behind the
-        blank line.
+        """Read and return the headers of a part by lower-case name, the first value of each; moves
+        behind the blank line.
 
         Raise RequestParseError if a line is malformed, too long or missing, or if there are
         `MAX_PART_HEADERS` lines without a blank one.

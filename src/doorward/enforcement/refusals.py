@@ -31,7 +31,10 @@ _quiet: Final = RateLimitedLog()
 
 
 def failure_of(decision: Decision, snapshot: Snapshot) -> str:
-    """Return why a decision cannot be used, in one line; "" if the policy decided."""
+    """Return why a decision cannot be used, in one line of printable ASCII: its error, an undefined
+    document (`snapshot` tells what is missing), or a result of the wrong shape. "" if the policy
+    decided.
+    """
     error = decision.error
     if isinstance(error, InputError):
         return _line(f"the input is not a value of Rego: {error}")

@@ -97,8 +97,8 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
 
 
 def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
-    """Raise AmbiguousRequestError for headers that servers read in different ways, or that
-    contradict the request line.
+    """Raise AmbiguousRequestError for headers, by lower-case name, that servers read in different
+    ways or that contradict the method or target of the request line.
     """
     if not _right_names.issuperset(headers):
         _check_header_names(headers)
@@ -142,7 +142,10 @@ def _check_host(host: str) -> None:
 
 
 def _check_target(method: str, target: str) -> None:
-    """Raise AmbiguousRequestError for a target that servers read in different ways."""
+    """Raise AmbiguousRequestError for a target that servers read in different ways: one without a
+    slash at its start, except `*` for OPTIONS, one with a sequence of `_TARGET_RULES` or
+    `_PATH_RULES`, or one whose path is not UTF-8.
+    """
     path = target.partition("?")[0]
     if not path.startswith("/") and not (path == "*" and method == "OPTIONS"):
         _refuse("path does not start with a slash")
@@ -607,8 +610,8 @@ def parse_json(text: str | bytes) -> Value:
 
 
 def _check_escapes(text: str) -> None:
-    r"""Raise AmbiguousRequestError for `\u0000`, which ends a name in some readers, and half a
-    surrogate pair.
+    r"""Raise AmbiguousRequestError if a JSON text has the escape `\u0000`, which ends a name in
+    some readers, or half a surrogate pair as an escape.
     """
     high_ends_at = -1
     for match in _ESCAPE.finditer(text):

@@ -72,8 +72,8 @@ def _check_names(parts: list[StrictPart]) -> None:
 
 
 def _read_part(piece: bytes) -> StrictPart:
-    """Return one part of a form; raise AmbiguousRequestError if readers could divide it
-    differently.
+    """Return one part of a form, given the bytes between two boundaries; raise
+    AmbiguousRequestError if readers could divide or decode it differently.
     """
     if len(piece) < 4 or not piece.startswith(b"\r\n") or not piece.endswith(b"\r\n"):
         _refuse("boundary that is not on a line of its own")

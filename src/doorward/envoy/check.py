@@ -193,8 +193,8 @@ class _EnvoyCodec:
     def _or_failed_call(
         self, failed_call: CallFailedError, reason: str, decision: Decision
     ) -> _Answer:
-        """Return `failed_call` with `on-error: fail-call`, else a serialized denial with this
-        reason.
+        """Return `failed_call` with `on-error: fail-call`, else a serialized denial with `reason`
+        and the id of `decision`.
         """
         if self._fails_calls:
             return failed_call

@@ -282,8 +282,9 @@ class _SilentStreams:
             self._began.pop(context, None)
 
     def _cancel_old(self) -> bool:
-        """Wait for the next round and cancel the calls that are too old; return False once
-        stopped.
+        """Wait for the next round and cancel the calls whose message has not arrived in
+        `RECEIVE_TIMEOUT` seconds, or `CROWDED_TIMEOUT` if more than `CROWDED` calls wait; return
+        False once stopped.
         """
         self._wake.wait(RECEIVE_TIMEOUT / 4)
         self._wake.clear()

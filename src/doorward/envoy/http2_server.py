@@ -219,8 +219,8 @@ class Http2CheckServer:
         self._listener.start()
 
     def _services(self, loop: asyncio.AbstractEventLoop, states: health.Health) -> methods.Services:
-        """Create the runner of calls, and return the gRPC methods to serve: Checks, health and, if
-        enabled, reflection.
+        """Create the runner of calls on `loop`, and return the gRPC methods to serve: Checks,
+        health, which reports `states`, and, if enabled, reflection.
         """
         options = self._options
         calls = methods.Options(

@@ -16,8 +16,8 @@ _HEADER: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 
 def _read_mode(block: Block, key: str, _warnings: list[str]) -> int:
-    """Return quoted permission bits as a number: `"660"` -> 0o660; raise ConfigError for anything
-    else.
+    """Return the value of `key`, permission bits in quotes, as a number: `"660"` -> 0o660; raise
+    ConfigError for anything else.
     """
     # YAML reads 0660 as the number 432: only a quoted text says what was meant.
     value = block.values.get(key)

@@ -213,8 +213,8 @@ def _to_answer(
 
 
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
-    """Add the result's `dynamic_metadata`, if any; raise ResultError unless it is an object that
-    fits.
+    """Add the object `dynamic_metadata` of a policy's result, if it has one, to `metadata`; raise
+    ResultError if it is not an object or has a number out of the range of a double.
     """
     if "dynamic_metadata" not in result:
         return

@@ -416,8 +416,9 @@ class Policies:
         ]
 
     def _reachable(self, file: str) -> Iterator[tuple[str, str]]:
-        """Yield the rules of all files as `file` can call them, by name, by import and by path,
-        each with a detail for the editor.
+        """Yield the names by which `file` can refer to the rules of all files: the full path of
+        each, and its name alone in the same package or behind an import of its package. Each has a
+        detail for the editor: the package, "" for a full path.
         """
         module_of_file = self._module(file)
         imports: dict[tuple[str, ...], str] = {}
@@ -512,8 +513,8 @@ class Policies:
         return ('"' in outside or "#" in outside) and not _IN_TEMPLATE.search(outside)
 
     def _signatures(self, file: str, call: CallAt) -> list[Signature]:
-        """Return the signature of a called built-in, or one for each definition of a called
-        function; [] for an unknown one.
+        """Return the signature of the built-in that `call` names, or one for each definition of a
+        function that `file` knows by this name; [] for an unknown name.
         """
         builtin = self.registry.get(call.name)
         if builtin is not None:

@@ -105,7 +105,9 @@ class _Names:
                     self.locals[start] = unique
 
     def all(self) -> Iterator[Occurrence]:
-        """Yield the names in the module: package, imports, then rules in order."""
+        """Yield the occurrences of names in the module: package, imports, then rules in order. One
+        may come twice.
+        """
         yield from self._package(self.module.package)
         for item in self.module.imports:
             yield from self._import(item)
@@ -133,7 +135,9 @@ class _Names:
             yield Occurrence(Symbol("alias", (self.file, alias[1])), alias_span, defines=True)
 
     def _node(self, node: Node) -> Iterator[Occurrence]:
-        """Yield the names in a node and in all that is below it."""
+        """Yield the occurrences of names in a node and in all that is below it, without infix
+        operators.
+        """
         if isinstance(node, Head):
             yield from self._head(node)
         elif isinstance(node, Call):

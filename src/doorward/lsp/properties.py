@@ -72,7 +72,9 @@ def judge(
 
 
 def _title(verdict: Verdict) -> str:
-    """Return one line about the verdict, of at most `_LONGEST` characters."""
+    """Return the verdict as one line of at most `_LONGEST` characters: its outcome, then the input
+    of a counterexample, or else the next line of its report, or that it is proved.
+    """
     lines = [line.strip() for line in lines_of(verdict)]
     if verdict.finding is not None:
         condition = f" if {verdict.missing_data} is missing" if verdict.missing_data else ""

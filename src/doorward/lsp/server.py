@@ -441,7 +441,9 @@ class _Editor:
         ]
 
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return a quick fix for each diagnostic in the range that has a `fix`."""
+        """Return a quick fix for each diagnostic of the file that has a `fix` and overlaps the
+        range.
+        """
         uri = params.text_document.uri
         actions = []
         for diagnostic in self._problems.get(uri, []):

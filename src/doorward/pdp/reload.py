@@ -383,7 +383,9 @@ class Watcher:
         return False
 
     def _watch(self) -> bool:
-        """Watch the current files with the kernel's events; return False if that is impossible."""
+        """Let the kernel report changes of the current files; return False if that is impossible:
+        without such events, if the files cannot be listed, or if the working folder was deleted.
+        """
         self._events = self._events or open_events()
         if not self._home.is_there():
             return False

@@ -125,7 +125,9 @@ class Settings:
     """The store of compiled policies for the next start; None: they are not saved."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
-        """Return the compiler's options. `rego_versions` are the versions that single files set."""
+        """Return the options for the compiler. `rego_versions` are the versions of Rego of single
+        files, by name, which precede `v0`.
+        """
         return Options(
             v0=self.v0,
             rego_versions=rego_versions,

@@ -307,7 +307,9 @@ class Api:
         return refusal
 
     def _redirect(self, request: Request, raw: bytes, status: int, clean: bytes) -> Response:
-        """Return a redirect to the cleaned path, or 400 if that contains a control character."""
+        """Return a redirect, with this status, to the path `clean`, without the query; 400 if it
+        contains a control character. `raw` is the path of the request.
+        """
         # OPA's router unescapes what it redirects to; a control character must not get that far.
         # Nor may it become another host: `//evil` and `/\evil` are read as one.
         location = "/" + "/".join(segments(clean)).lstrip("/\\")

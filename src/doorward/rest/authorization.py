@@ -101,7 +101,10 @@ def _refusal(decision: Decision) -> Response | None:
 def _input(
     access: Access, request: Request, parameters: Parameters, body: Body | None
 ) -> dict[Key, Value]:
-    """Return the input of the system policy; raise BadRequest if path or body cannot be parsed."""
+    """Return the input of the system policy as OPA makes it: the request with its parameters and
+    headers (without `host`), the caller's identity and, unless `body` is None or empty, the body.
+    Raise BadRequest if path or body cannot be parsed.
+    """
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     headers: dict[Key, Value] = {}
     for name, value in request.headers.items():
@@ -141,8 +144,9 @@ def path_of(raw: bytes) -> list[str]:
 
 
 def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
-    """Return the input members of the caller's token or certificate; {} if it has none or
-    several.
+    """Return the members of the input that identify the caller, by `access.authentication`: its
+    bearer token, or without a header that of its console session; or its client certificate. {} if
+    there is none, or more than one `authorization` header.
     """
     if access.authentication == "token":
         # Of several headers nobody can say which one another server would read.

@@ -117,7 +117,9 @@ def post_evaluation(
 
 
 def request_of(body: Body) -> dict[Key, Value]:
-    """Return the JSON object in a body; raise InvalidError for another content type or value."""
+    """Return the JSON object in a body; raise InvalidError if the content type is not
+    `application/json`, or the body is malformed or another value.
+    """
     if body.content_type.partition(";")[0].strip().lower() != "application/json":
         raise InvalidError("Content-Type must be application/json")
     try:
@@ -199,7 +201,10 @@ class _Asker:
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
-        """Decide one input, log the decision, and return it with its response as JSON."""
+        """Decide on one input, log the decision, and return it with its answer as JSON. A result
+        from which AuthZEN's answer cannot be made gives the decision an error; with an error the
+        text is not to be used.
+        """
         decision = self._pdp.decide(
             # INVARIANT: one snapshot for all items: a reload between two of them must
             # not mix policies.

@@ -100,10 +100,10 @@ class _Search:
         self._type = entity["type"] if kind != "action" else None
 
     def candidates(self, source: str) -> list[Value]:
-        """Return the entities of the requested type in the document `source`; [] if it is
-        undefined.
+        """Evaluate the document at the path `source`, and return the entities of the requested type
+        in it; [] if it is undefined.
 
-        Raise _CandidatesError if it fails or is not a list of entities.
+        Raise _CandidatesError if the evaluation fails, or the document is not a list of entities.
         """
         path = tuple(source.split("/"))
         decision = self._pdp.decide(path, self._input, is_parsed=True, snapshot=self._snapshot)
@@ -183,7 +183,9 @@ class _Search:
         return {name: candidate[name] for name in names}
 
     def record(self, results: list[Value], context: RequestContext | None, size: int) -> None:
-        """Log the search as one decision whose result is the permitted entities."""
+        """Log the search as one decision, whose result is `results`, the permitted entities of the
+        page. `size` is the memory of the request's body in bytes.
+        """
         decision = Decision(
             new_decision_id(),
             self._options.decision,

@@ -95,7 +95,9 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
 
 
 def _request(document: Value, text: bytes) -> _Request:
-    """Return the fields of a compile request; raise BadRequest in the words of OPA's decoder."""
+    """Return the fields of a compile request with their defaults; `document` is the value of the
+    JSON `text`. Raise BadRequest in the words of OPA's decoder.
+    """
     fields = decoded(document, f"types.{_TYPE}", text)
     options = decoded(fields.get("options"), f"struct field {_TYPE}.options of type object")
     nondeterministic = options.get("nondeterministicbuiltins", False)
@@ -132,7 +134,9 @@ def decoded(document: Value, go_type: str, text: bytes = b"") -> dict[str, Any]:
 
 
 def texts(value: Value, name: str) -> tuple[str, ...] | None:
-    """Return a list of strings as a tuple; None if it is null, BadRequest for another type."""
+    """Return a list of strings as a tuple; None if it is null or missing. BadRequest, in Go's words
+    with the field's `name`, for another type.
+    """
     if value is None:
         return None
     if not isinstance(value, list):

@@ -128,7 +128,9 @@ class Call:
         return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
-        """Log the decision with the timers of the call."""
+        """Log the decision with the time since the call began and its `size`; if the call has a
+        `context`, the timers of the call are added to it.
+        """
         context = self.context
         if context is not None:
             # As OPA writes it where policies read data; ours is compiled in.
@@ -218,7 +220,9 @@ def get_v1(
 def get_v1_text(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: RequestContext | None = None
 ) -> Answer | Response:
-    """Return the answer to GET /v1/data/PATH, or a whole response if it is an error."""
+    """Return the answer to GET /v1/data/PATH, or a whole response if it is an error. The input is
+    the query parameter `input`; `pretty` is left to the caller.
+    """
     call = Call(pdp, path, context)
     input: Value | Undefined = UNDEFINED
     if texts := parameters.values("input"):

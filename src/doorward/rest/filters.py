@@ -178,7 +178,9 @@ def _request(body: bytes) -> _Request:
 
 
 def _decode(document: Value, text: bytes) -> _Request:
-    """Return the fields of a filter request; raise BadRequest in the words of OPA's decoder."""
+    """Return the fields of a filter request with their defaults; `document` is the value of the
+    JSON `text`, or None without one. Raise BadRequest in the words of OPA's decoder.
+    """
     fields = decoded(document, f"server.{_TYPE}", text)
     options = fields.get("options", {})
     if not isinstance(options, dict):
@@ -345,8 +347,8 @@ def _evaluate_masks(
 def _evaluate_residual(
     pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, metadata: FilterMetadata
 ) -> Partial:
-    """Evaluate the filter rule partially, with the rows unknown, and return the residual; raise
-    _Refused if that fails.
+    """Evaluate the filter rule at the path `names` partially, with `metadata.unknowns` not known,
+    and return the residual; raise _Refused if that fails.
     """
     try:
         return residual(

@@ -47,7 +47,9 @@ def document(routes: Routes) -> dict[str, Any]:
 
 
 def _paths(routes: Routes) -> dict[str, Any]:
-    """Return the operations of each path; routes without a summary are left out."""
+    """Return the `paths` of the OpenAPI document: the operations of each path by method. HEAD, and
+    routes without a summary, are left out.
+    """
     paths: dict[str, Any] = {}
     for route in routes.rows:
         for path in route.paths if route.summary else ():

@@ -118,7 +118,9 @@ class RequestLog:
         return not self._stop.is_set()
 
     def _write_waiting(self) -> None:
-        """Write the waiting lines in batches, and log how many were dropped."""
+        """Write all waiting lines, in batches of at most `_BATCH`, and log how many were dropped
+        since the last call. Never called by two threads at the same time.
+        """
         entries = self._entries
         while entries:
             batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]

@@ -162,7 +162,9 @@ class Routes:
 
 
 def _check(row: Route, others: Sequence[Route]) -> None:
-    """Raise ValueError if rows of one path share a method or differ in name."""
+    """Raise ValueError if `row` has a method in common with one of `others`, the earlier rows of
+    its path, or another name than they have.
+    """
     for other in others:
         if set(row.methods) & set(other.methods):
             raise ValueError(f"{row.path}: two rows of the route table have the same method")

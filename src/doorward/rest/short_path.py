@@ -135,7 +135,9 @@ class ShortPath:
     def _note(
         self, request: Request, target: bytes, number: int, response: Response, elapsed: float
     ) -> None:
-        """Add an answered request to the request log and to the duration metric."""
+        """Add an answered request to the request log, if there is one, and `elapsed`, its seconds,
+        to the duration metric.
+        """
         method, status = request.method, response.status
         if self._requests is not None:
             path, size = target.decode("latin-1"), len(response.body)
@@ -168,7 +170,9 @@ class ShortPath:
     def _decide(
         self, path: tuple[str, ...], request: Request, query: bytes, number: int
     ) -> Response:
-        """Decide on a document and return the response; a fault is reported and becomes a 500."""
+        """Decide on the document at `path` and return the response; a fault is reported and becomes
+        a 500. The input is the body of a POST, or the parameter `input` in the `query` of a GET.
+        """
         context = self._context(request, number)
         try:
             if request.method == b"POST":
@@ -207,8 +211,8 @@ class ShortPath:
             return response
 
     def _response(self, request: Request, answer: Answer | AsgiResponse) -> Response:
-        """Return an answer in bytes, compressed if it is long enough and the client accepts
-        gzip.
+        """Return an answer, or a whole response such as an error, in the transport's form;
+        compressed if it is long enough and the client accepts gzip.
         """
         accept = request.fields.get(b"accept-encoding", b"")
         if isinstance(answer, Answer):
@@ -224,7 +228,9 @@ class ShortPath:
         return _convert(gzip_response(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request, number: int) -> RequestContext | None:
-        """Return the request's part of a decision's log entry; None if decisions are not logged."""
+        """Return the part of a request that its decision is logged with: the configured headers,
+        its number and its client; None if decisions are not logged.
+        """
         if not self._pdp.logs_decisions:
             return None
         if not self._logged_headers:

@@ -47,7 +47,8 @@ class Workers:
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in a worker thread, waiting for a free one, and return its result.
 
-        Raise what `work` raises, and AbandonedError if the client left before.
+        Raise what `work` raises, and AbandonedError if the client left before the work began. If
+        the client leaves later, the work is told to stop, unless `stops` is False.
         """
         if not self._running:
             self.part.beat()

@@ -91,6 +91,9 @@ class DecisionLogging:
         opened = self._open_log(config, clients)
 
         def commit() -> None:
+            """Let the decision point log to the new log, write and close the one before, and start
+            the uploads of the new one if `start` was called.
+            """
             with self._lock:
                 self._settings, self._open = settings, opened
                 # Decided here: `start` may be called while the one before is closed.
@@ -105,8 +108,9 @@ class DecisionLogging:
         return Change(commit, abandon=opened.close)
 
     def _open_log(self, config: Config, clients: Mapping[str, Client]) -> _OpenLog:
-        """Open the decision log of a configuration. ConfigError if a file or spool cannot be
-        opened.
+        """Open the decision log of a configuration, whose services have these clients by name,
+        without starting its uploads; no log if the configuration has none. ConfigError if a file or
+        spool cannot be opened.
         """
         options = config.decision_logs
         if not options.is_enabled:

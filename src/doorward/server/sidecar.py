@@ -171,8 +171,8 @@ class Sidecar:
         )
 
     def _open_shadow(self, options: ShadowOptions) -> None:
-        """Load the candidate and let it observe decisions; raise `StartupError` if it cannot be
-        loaded.
+        """Load the candidate policies, and add a shadow to `_watched`, which observes decisions and
+        decides the same inputs by the candidate. Raise `StartupError` if it cannot be loaded.
         """
         from doorward.replay.deciding import Version  # few have one
         from doorward.replay.reading import ReplayError
@@ -217,7 +217,9 @@ class Sidecar:
             )
 
     def _open_console(self) -> None:
-        """Create the console, and let it observe decisions to keep the last ones."""
+        """Create the console, and add its observers to `_watched`: they keep the last decisions and
+        count definitions. If its pages are missing, a warning is logged.
+        """
         from doorward.console import (  # few want it, and it brings much
             NOT_BUILT,
             AuditTail,

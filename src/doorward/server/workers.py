@@ -254,8 +254,8 @@ class WorkerGroup:
         mailboxes = [Mailbox() for _ in range(options.workers if options.console else 0)]
 
         def work(number: int, channel: Channel) -> int:
-            """Run in a new worker: close the sockets of the other workers, and serve; return the
-            exit code.
+            """Run in a new worker: close the sockets of the other workers, and serve until the end;
+            return the exit code of the process.
             """
             self._asking.close_inherited()
             shared = Shared(
@@ -318,8 +318,8 @@ class WorkerGroup:
         self.wake()
 
     def run(self) -> int:
-        """Supervise the workers until `stop` is called, close everything, and return the exit code
-        0.
+        """Supervise the workers until `stop` is called, wait for the `wait` seconds of the options,
+        close everything, and return the exit code 0.
         """
         run_round = self._watcher.run_once if self._watcher is not None else self._wait
         repeat(run_round, _EDGE, stop=self._stop)

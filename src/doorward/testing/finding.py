@@ -243,7 +243,9 @@ def _variables(node: Node) -> list[str]:
 
 
 def _find_declared(body: Body) -> Iterator[str]:
-    """Yield the variables that a body declares, by `some` or `:=`."""
+    """Yield the names of the variables that the expressions of a body declare, by `some`, `some …
+    in` or `:=`; bodies inside of them are not searched. A name may come twice.
+    """
     for expr in body:
         match expr.term:
             case SomeDecl(symbols=symbols):

@@ -74,8 +74,8 @@ class RegoFile(pytest.File):
     """A Rego file with tests, as a collector of pytest."""
 
     def collect(self) -> Iterator[RegoItem | RegoProperty]:
-        """Yield the tests and properties in this file. CollectError if policies or data cannot be
-        loaded or do not compile.
+        """Yield the tests and properties that this file defines. CollectError if its policies or
+        data, or others in `rego_paths`, cannot be loaded or do not compile.
         """
         # Imported by the first test in Rego only: others shall not pay for the plugin.
         from doorward.bundles.loader import LoadError

@@ -144,7 +144,9 @@ def json_report(results: Iterable[Result], more: Iterable[str] = ()) -> str:
 
 
 def _document(result: Result) -> str:
-    """Return one result as a JSON object, with OPA's fields."""
+    """Return one result as a JSON object, with OPA's fields; a test that passed has none for its
+    outcome.
+    """
     fields = {
         "location": _location(result.test.span),
         "package": marshal(result.test.package),

@@ -29,7 +29,9 @@ class Both:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Pass the report to all tracers."""
+        """Tell all tracers that `node` is about to be evaluated or, with `holds`, that it holds;
+        `bound` are its variables with values.
+        """
         for tracer in self.tracers:
             tracer.trace(evaluation, node, holds, bound)
 

@@ -434,7 +434,7 @@ def test_what_is_shown_at_a_glance_is_what_a_walk_shows(seed: int) -> None:
     for event in events(Random(seed)):
         walk = hiding._Walk({name: event[name] for name in ("input", "result")})
         shown, erased, masked = hiding._mask_event(copy.deepcopy(event), is_secret=False)
-        quick = known.hidden(event)
+        quick = known.hide(event)
         if quick is not None:
             assert (quick[0], sorted(quick[1]), sorted(quick[2])) == (
                 shown,
@@ -463,8 +463,8 @@ def test_the_oldest_places_are_forgotten() -> None:
     for number in range(3 * hiding.LOCATIONS):
         known.learn([("input", f"password{number}")])
     event = {"input": {f"password{number}": SECRET for number in range(3 * hiding.LOCATIONS)}}
-    assert known.hidden(event) is None
+    assert known.hide(event) is None
     newest = f"password{3 * hiding.LOCATIONS - 1}"
-    result = known.hidden({"input": {newest: SECRET, "a": 1}})
+    result = known.hide({"input": {newest: SECRET, "a": 1}})
     assert result == ({"input": {"a": 1}}, [f"/input/{newest}"], [])
-    assert known.hidden({"input": {"password0": SECRET}}) is None
+    assert known.hide({"input": {"password0": SECRET}}) is None

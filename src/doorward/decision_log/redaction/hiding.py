@@ -76,7 +76,7 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     is_secret = "result" in event and _is_below_credentials(
         event.get("path") or event.get("query", "")
     )
-    hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hidden(event)
+    hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hide(event)
     public, erased, masked = hidden or _mask_event(event, is_secret=is_secret)
     for name in _ASKED:
         text = event.get(name, "")
@@ -115,9 +115,10 @@ class _Known:
         as a whole, never changed, since any thread may be reading it.
         """
 
-    def hidden(self, event: dict[str, Any]) -> Hidden | None:
-        """Return the event without the credentials at known locations; None if there may be others,
-        so that a walk must search for them.
+    def hide(self, event: dict[str, Any]) -> Hidden | None:
+        """Return the event without the credentials at known locations, with the paths that were
+        removed or masked; None if there may be credentials elsewhere, so that a walk must search
+        for them.
         """
         public = event
         erased: list[str] = []
@@ -381,7 +382,9 @@ class _Walk:
             self.locations.append(tuple(keys))
 
     def _changed_copy(self) -> Any:
-        """Return a copy of the documents with all changes; None if there are none."""
+        """Return a copy of the documents with all recorded changes; None if there are none.
+        Containers without a change are shared.
+        """
         removed, changed = self._removed, self._change
         copy: Any = None
         for number in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside

@@ -50,8 +50,9 @@ def read_masks(rules: Value) -> list[Mask]:
 
 
 def _read_mask(rule: Value) -> Mask:
-    """Return one mask; a plain text is the path to remove. Raise MaskError for another form or an
-    unknown `op`.
+    """Return the mask that one rule of the policy describes: an object with `op` and `path`, or a
+    text, the path to remove. Raise MaskError for another form, an unknown `op`, or a path that
+    `_parts` refuses.
     """
     if isinstance(rule, str):
         return Mask(_parts(rule))
@@ -143,7 +144,9 @@ def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
 
 
 def _without(value: Value, path: tuple[str, ...]) -> Value:
-    """Return a copy of `value` without the part at `path`; raise `LookupError` if there is none."""
+    """Return a copy of `value` without the part at `path`, which must not be empty; items behind a
+    removed one move up. Raise `LookupError` if there is no such part.
+    """
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
         if rest:

@@ -152,8 +152,8 @@ def _parse_plain(body: bytes) -> Any:
 
 
 def _count_keys(value: Any) -> int:
-    """Return the number of keys in all nested objects; -1 if there is a double or too much
-    nesting.
+    """Return the number of keys in all objects of a parsed value; -1 if it has a double, or nests
+    so deeply that orjson might not write it.
     """
     count = depth = 0
     level = [value]

@@ -214,8 +214,8 @@ class _Parts:
         """The keys to delete if deletion is all that happens to an object; () otherwise."""
 
     def _find_hidden(self) -> tuple[Name, ...]:
-        """Return the names to delete if deletion is all that happens to an object; `()`
-        otherwise.
+        """Return the keys to delete if this plan does nothing to an object but delete keys, else
+        `()`. An object can then be changed without the plans of its members.
         """
         if self.others is not _ALL or self.has_index or self.drops:
             return ()
@@ -293,13 +293,13 @@ def _apply(outcome: Any, value: Value) -> Any:
             raise PathError(
                 "a path in `remove` or `set` has an index where the response body has an object"
             )
-        return _members(parts, value)
+        return _change_object(parts, value)
     if isinstance(value, list):
         if parts.has_key and not parts.is_set:
             raise PathError(
                 "a path in `remove` or `set` has a key where the response body has an array"
             )
-        return _items(parts, value)
+        return _change_list(parts, value)
     # Kept paths lead below this value, and it has no members: nothing of it was kept.
     if parts.is_for_members_only:
         return HIDDEN
@@ -312,9 +312,9 @@ def _apply(outcome: Any, value: Value) -> Any:
     return value
 
 
-def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
+def _change_object(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
     """Return a copy of an object with the plans of its members applied; hidden members are left
-    out.
+    out. Raise PathError if a path to remove or set does not fit a member.
     """
     mentioned, others = parts.mentioned, parts.others
     if others is _ALL:
@@ -336,9 +336,9 @@ def _members(parts: _Parts, value: dict[Any, Value]) -> dict[Any, Value]:
     return left
 
 
-def _items(parts: _Parts, value: list[Value]) -> list[Value]:
+def _change_list(parts: _Parts, value: list[Value]) -> list[Value]:
     """Return a copy of a list with the plans of its items applied; dropped and hidden items are
-    left out.
+    left out. Raise PathError if a path to remove or set does not fit an item.
 
     Indexes of paths count the original items.
     """
@@ -362,7 +362,7 @@ def _items(parts: _Parts, value: list[Value]) -> list[Value]:
                 left.append(item)
                 continue
             if type(each) is dict:
-                left.append(_members(others, each))
+                left.append(_change_object(others, each))
             elif (item := _apply(others, each)) is not HIDDEN:
                 left.append(item)
         return left

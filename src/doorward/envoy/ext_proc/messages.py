@@ -78,8 +78,8 @@ class Mutation(NamedTuple):
 
 
 def read_message(message: bytes) -> Message:
-    """Return a serialized ProcessingRequest as a Message; raise GrpcError if it cannot be
-    decoded.
+    """Return a serialized ProcessingRequest as a Message, with the attributes of the filter
+    ext_proc; raise GrpcError (INVALID_ARGUMENT) if it cannot be decoded.
     """
     try:
         request: Any = pb.ProcessingRequest.FromString(message)

@@ -77,7 +77,9 @@ class _ListBlock:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise ConfigError if `path` or `rule` is missing."""
+        """Raise ConfigError if the block of a list has no `path` or no `rule`; null counts as
+        missing.
+        """
         for key in ("path", "rule"):
             if block.values.get(key) is None:
                 raise ConfigError(

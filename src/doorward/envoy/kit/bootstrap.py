@@ -104,9 +104,10 @@ def to_document(options: Bootstrap) -> Document:
 
 
 def _check_options(options: Bootstrap) -> None:
-    """Raise ValueError for options that Envoy could not use: a malformed address, no decision point
-    or one cluster of both names and sockets, an administration interface that is not local, a
-    number that must be positive, or a header name that is not in lower case.
+    """Raise ValueError for options that Envoy could not use or that would open it to others: a
+    malformed address, no `pdp`, host names and Unix sockets mixed in `pdp` or in `responses`, a
+    host name in `listen`, an `admin` that is not local, a number out of its range, or a name in
+    `strip_headers` that is not in lower case.
     """
     for address in (options.listen, options.upstream, *options.pdp, *options.responses):
         _to_address(address)
@@ -167,8 +168,8 @@ def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
 
 
 def _to_address(text: str) -> Document:
-    """Return `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH` in Envoy's form; raise ValueError for
-    others.
+    """Return `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH` as an address of Envoy's configuration;
+    raise ValueError for any other text. HOST is an IPv4 address or a name.
     """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")

@@ -175,7 +175,9 @@ class Description:
         return render(Bootstrap(**options))  # type: ignore[arg-type]  # Bootstrap checks them
 
     def doorward_yaml(self, places: Places) -> str:
-        """Return the text of `doorward.yaml`, the decision point's configuration, with comments."""
+        """Return the text of `doorward.yaml`, the decision point's configuration for the sockets in
+        `places`, with comments.
+        """
         plugin: dict[str, object] = {
             "addr": f"unix://{places.socket}",
             "path": self.decision,
@@ -194,8 +196,8 @@ class Description:
         return "\n".join([*explain(document, _WHY), ""])
 
     def _responses_plugin(self, places: Places) -> dict[str, object]:
-        """Return the configuration block of the plugin that decides on responses, with its
-        lists.
+        """Return the configuration block of the plugin that decides on responses, with its lists;
+        its address is `places.responses`.
         """
         plugin: dict[str, object] = {"addr": f"unix://{places.responses}", "path": self.responses}
         if self.lists:
@@ -240,10 +242,9 @@ def _first_repeated(names: Sequence[str]) -> str:
 
 
 def _check(description: Description) -> None:
-    """Raise ValueError for a part of the description that cannot be used in the generated files.
-
-    Names, images, ports, lists and policies are checked: at least one `.rego` file, at most `_MOST`
-    bytes, no root user.
+    """Raise ValueError for a field that the generated files cannot use: names, images, documents,
+    lists, ports, Envoy as root, or policies (no `.rego` file, a repeated or unusable name, more
+    than `_MOST` bytes). `bootstrap` is checked only when `envoy_yaml` is made.
     """
     for subject, pattern, text in (
         ("name", _NAME, description.name),

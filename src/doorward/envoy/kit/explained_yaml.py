@@ -26,7 +26,9 @@ def explain(document: Mapping[str, Any], why: Mapping[str, str]) -> Iterator[str
 
 
 def _explain(value: Any, why: Mapping[str, str], depth: int = 0, parent: str = "") -> Iterator[str]:
-    """Yield the YAML lines of a mapping or list at a depth, each key preceded by its comment."""
+    """Yield the YAML lines of a mapping or list, indented by `depth` levels; a key is preceded by
+    its comment in `why`, by `parent.key` or else by `key`. `parent` is the key of `value`.
+    """
     pad = "  " * depth
     if isinstance(value, dict):
         for key, item in value.items():

@@ -32,7 +32,7 @@ _HEAD: Final = ("Made by `doorward kit --target helm`.",)
 
 
 def to_files(description: Description) -> dict[str, str]:
-    """Return the files of a Helm chart, text by file name."""
+    """Return the texts of the files of a Helm chart, by their paths in the chart."""
     where = kubernetes.places(description)
     values = _to_values(description)
     files = {

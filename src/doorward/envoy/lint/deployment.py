@@ -138,8 +138,8 @@ def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> 
 
 
 def _check_pod(spec: Located) -> Iterator[Problem]:
-    """Yield problems of a pod: its redirect, host network, token of the service account, seccomp
-    profile, containers and users.
+    """Yield problems of a pod that has a sidecar, given its spec: its redirect, host network, token
+    of the service account, seccomp profile, containers and users.
     """
     init = spec.get("initContainers")
     redirects = [each for each in init.items() if _redirect(_words(each)) or _is_proxy_init(each)]
@@ -270,8 +270,8 @@ def _option(words: Sequence[str], name: str) -> str:
 
 
 def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Problem]:
-    """Yield problems of a redirect's options: loopback not captured, or one of `ports` left
-    open.
+    """Yield problems of the command line of a redirect: loopback not captured, or one of `ports`,
+    those of the application, left open. `at` is their position.
     """
     if "--capture-loopback" not in words:
         yield "kit-loopback", "the redirect lacks --capture-loopback", at
@@ -292,7 +292,9 @@ def check_compose(file: str, document: Located) -> Iterator[Finding]:
 
 
 def _check_compose(services: dict[str, Located]) -> Iterator[Problem]:
-    """Yield problems of the services of a Compose project, by service name."""
+    """Yield problems of a Compose project: no redirect to Envoy, and settings of a service that let
+    connections get past Envoy or give it privileges. `services`, by name, must not be empty.
+    """
     redirects = {name for name, each in services.items() if _redirect(_words(each))}
     if not redirects:
         first = next(iter(services.values()))

@@ -179,7 +179,8 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
     """Yield findings for an HAProxy configuration that asks by a Lua action; nothing without one.
 
     Looked for are a deny rule after the question, refused underscores, and removal of headers that
-    clients may forge.
+    clients may forge before the question. Several frontends that ask are judged as if they were
+    one.
     """
     asks = 0
     taken: set[str] = set()
@@ -253,8 +254,9 @@ def is_traefik(document: Located) -> bool:
 
 
 def check_traefik(file: str, document: Located) -> Iterator[Finding]:
-    """Yield findings for Traefik's entry points and `forwardAuth` middlewares, and for routers that
-    do not remove clients' headers before `forwardAuth`.
+    """Yield findings for a Traefik configuration: entry points that pass on aliases of headers,
+    `forwardAuth` middlewares with unsafe settings, and routers that do not remove clients' headers
+    before `forwardAuth`.
     """
     for point in document.get("entryPoints").fields().values():
         strategy = point.get("http", "aliasHeadersStrategy")

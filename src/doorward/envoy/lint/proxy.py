@@ -39,7 +39,7 @@ def read_check_timeout(document: Located) -> float:
     """Return the shortest time in seconds that Envoy waits for a decision; 0.2 if there is no
     check.
     """
-    times = [_seconds(_timeout(config).value) for config in _checks(document)]
+    times = [_seconds(_timeout(config).value) for config in _find_checks(document)]
     return min(times, default=0.2)
 
 
@@ -83,7 +83,10 @@ def _check_surroundings(document: Located) -> Iterator[Problem]:
 
 
 def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
-    """Yield problems of one HTTP connection manager, its filters and its routes."""
+    """Yield problems of one HTTP connection manager, its filters and its routes; without an
+    ext_authz filter nothing else of filters and routes. `document` is the whole bootstrap, which
+    has the clusters.
+    """
     yield from _check_paths(manager)
     yield from _check_protocols(manager)
     yield from _check_limits(manager)
@@ -182,7 +185,9 @@ def _check_limits(manager: Located) -> Iterator[Problem]:
 
 
 def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
-    """Yield problems of the ext_authz filter, and of the cluster that it asks without TLS."""
+    """Yield problems in the configuration of an ext_authz filter, and of a decision point on
+    another machine that is asked without TLS: the filter's target, or its cluster in `document`.
+    """
     if (option := config.get("failure_mode_allow")).value is True:
         yield "envoy-failure-mode-allow", "failure_mode_allow is true", option
     if (option := config.get("clear_route_cache")).value is True:
@@ -215,7 +220,9 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
 
 
 def _check_ext_proc(config: Located) -> Iterator[Problem]:
-    """Yield problems of the filter that sends responses to a decision point."""
+    """Yield problems in the configuration of an ext_proc filter: settings by which a response could
+    reach the client undecided or unfiltered, and a missing timeout or status for errors.
+    """
     if (option := config.get("failure_mode_allow")).value is True:
         yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", option
     if (option := config.get("observability_mode")).value is True:
@@ -254,8 +261,8 @@ def _managers(document: Located) -> list[Located]:
     ]
 
 
-def _checks(document: Located) -> Iterator[Located]:
-    """Yield the configuration of each ext_authz filter."""
+def _find_checks(document: Located) -> Iterator[Located]:
+    """Yield the configuration (`typed_config`) of each ext_authz filter of an Envoy bootstrap."""
     for manager in _managers(document):
         for each in manager.get("http_filters").items():
             if each.get("name").value == _CHECK:

@@ -84,7 +84,9 @@ class Iptables:
         return any(_removal(self._list(family)) for family in self._families)
 
     def remove(self) -> None:
-        """Delete our chains and the jumps into them; other rules stay."""
+        """Delete our chains and the jumps into them in each address family; other rules stay.
+        Nothing is changed where there are none.
+        """
         for family in self._families:
             if lines := _removal(self._list(family)):
                 self._restore(family, _transaction(lines))
@@ -139,13 +141,13 @@ def _installation(chains: Chains, listed: list[str]) -> str:
     lines += [_deletion(line) for line in _jumps(listed)]
     lines += [f"-F {chain}" for chain in stale]
     lines += [f"-X {chain}" for chain in stale]
-    lines += [f"-A {_CHAINS[name]} {_write(rule)}" for name in ours for rule in chains[name]]
+    lines += [f"-A {_CHAINS[name]} {_to_arguments(rule)}" for name in ours for rule in chains[name]]
     for name in chains:
         if name not in ours:
             for number, rule in enumerate(chains[name], 1):
                 # Inserted, not appended: a rule in front could accept a connection
                 # before ours sees it.
-                lines.append(f"-I {_CHAINS[name]} {number} {_write(rule)}")
+                lines.append(f"-I {_CHAINS[name]} {number} {_to_arguments(rule)}")
     return _transaction(lines)
 
 
@@ -180,8 +182,8 @@ def _deletion(line: str) -> str:
     return "-D" + line.removeprefix("-A")
 
 
-def _write(rule: Rule) -> str:
-    """Return a rule as the arguments of iptables, without its chain."""
+def _to_arguments(rule: Rule) -> str:
+    """Return a rule as the arguments of iptables that follow the name of its chain."""
     words = []
     if rule.elsewhere is not None:
         words += ["!", "-d", rule.elsewhere]
@@ -214,7 +216,7 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
     there = _existing(listed)
     for name, rules in chains.items():
         chain = _CHAINS[name]
-        expected = [_to_conditions(_write(rule)) for rule in rules]
+        expected = [_to_conditions(_to_arguments(rule)) for rule in rules]
         prefix = f"-A {chain} "
         listed_rules = [
             _to_conditions(line.removeprefix(prefix)) for line in listed if line.startswith(prefix)
@@ -237,7 +239,7 @@ def _explain(
     intervene.
     """
     missing = [
-        f"{chain}: missing: {_write(rule)}"
+        f"{chain}: missing: {_to_arguments(rule)}"
         for rule, conditions in zip(rules, expected, strict=True)
         if conditions not in listed_rules
     ]

@@ -89,7 +89,9 @@ class Nft:
         self._run("-f", "-", script="\n".join(lines) + "\n")
 
     def _list(self, family: Family) -> list[str]:
-        """Return our table as stripped lines of `nft list`; [] if it does not exist."""
+        """Return our table of an address family as stripped lines of `nft list`; [] if it does not
+        exist. Raise RedirectError if nft fails for another reason.
+        """
         try:
             text = self._run("-s", "-u", "-y", "list", "table", family, TABLE)
         # A subclass of RedirectError, and never "there is no table".
@@ -126,13 +128,13 @@ def _table(family: Family, chains: Chains) -> list[str]:
         lines.append(f"chain {name} {{")
         if name in _HOOKS:
             lines.append(_HOOKS[name])
-        lines += [_write(family, rule) for rule in rules]
+        lines += [_to_line(family, rule) for rule in rules]
         lines.append("}")
     return [*lines, "}"]
 
 
-def _write(family: Family, rule: Rule) -> str:
-    """Return a rule as `nft list` prints it, including its comment."""
+def _to_line(family: Family, rule: Rule) -> str:
+    """Return a rule as one line of `nft list`, without indentation and with its comment."""
     words = []
     if rule.loopback:
         words.append('oifname "lo"')

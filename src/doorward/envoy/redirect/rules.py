@@ -112,7 +112,9 @@ class _Draft:
 
 
 def to_rules(options: Redirect, family: Family) -> Chains:
-    """Return the chains of one address family; a chain stands before those that jump to it."""
+    """Return the chains of rules that redirect connections of one address family, by name; a chain
+    stands before those that jump to it.
+    """
     draft = _Draft()
     for port in sorted(set(options.open_ports)):
         draft.add("inbound", Rule(port=port, why=f"port {port} stays open"))

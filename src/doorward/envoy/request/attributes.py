@@ -34,7 +34,9 @@ _to_tls_session: Final = attribute_context_pb2.AttributeContext.TLSSession.FromS
 
 
 def to_attributes(attributes: Any) -> Object:
-    """Return the object `input.attributes` for the attributes of `messages.parse_check`.
+    """Return the object `input.attributes` for the attributes of `messages.parse_check`, with the
+    names of protobuf's JSON and without empty fields. The objects of `source` and `destination` are
+    shared with other requests and must not be changed.
 
     Raise google.protobuf's DecodeError if a part that was left as bytes is not a message.
     """
@@ -115,7 +117,9 @@ def _from_address(address: Any) -> Object:
 
 
 def _from_socket_address(socket: Any) -> Object:
-    """Return the object for a `SocketAddress`; a port that is set to 0 is included."""
+    """Return the object for a `SocketAddress`, without empty fields; a port that is set to 0 is
+    included.
+    """
     out: Object = {}
     if protocol := socket.protocol:
         out["protocol"] = protocol

@@ -19,7 +19,9 @@ Object = dict[Key, Value]
 
 
 def to_attributes(attributes: Any) -> Object:
-    """Return the object `input.attributes` for a v2 `AttributeContext`, with snake-case names."""
+    """Return the object `input.attributes` for a v2 `AttributeContext` as OPA-Envoy shows it:
+    without empty fields, with snake-case names except in addresses.
+    """
     out: Object = {}
     for name in ("source", "destination"):
         if attributes.HasField(name):
