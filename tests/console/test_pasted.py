@@ -47,6 +47,16 @@ def test_headers_are_there_and_a_body_makes_a_post() -> None:
     assert http_of("GET")["path"] == "/"
 
 
+def test_options_of_curl_that_set_headers_set_them() -> None:
+    text = "curl http://x -A a -b s=1 -uann:pw --cookie=t=2 --user-agent b -e /r"
+    headers = http_of(text)["headers"]
+    assert (headers["user-agent"], headers["referer"]) == ("b", "/r")
+    assert (headers["cookie"], headers["authorization"]) == ("s=1; t=2", "Basic YW5uOnB3")
+    text = "curl http://x -u ann:pw -H 'Authorization: Bearer x' -b s=1 -H 'cookie: t=2'"
+    headers = http_of(text)["headers"]
+    assert (headers["cookie"], headers["authorization"]) == ("t=2", "Bearer x")
+
+
 @pytest.mark.parametrize("text", ['{"user": "ann"}', '{"input": {"user": "ann"}}'])
 def test_json_is_the_input(text: str) -> None:
     assert read_pasted(text) == {"user": "ann"}
@@ -63,6 +73,7 @@ def test_json_is_the_input(text: str) -> None:
         ("curl -X DELETE", "has no URL"),
         ("curl -X DELETEGEThttp://localhost/people -H 'a: b'", "has no URL"),
         ("curl http://x -d @/etc/passwd", "replace the file of the curl option"),
+        ("curl http://x -b cookies.txt", "cookies must be in the command"),
         ("curl http://[x", "URL of the pasted request is invalid"),
         ("{" * 300_000, "longer than"),
     ],
