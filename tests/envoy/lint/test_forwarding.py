@@ -76,6 +76,20 @@ def test_an_omission_is_named(
     assert all(finding.line <= path.read_text().count("\n") + 1 for finding in findings)
 
 
+def test_each_frontend_of_haproxy_is_judged_alone(tmp_path: Path) -> None:
+    write(tmp_path, "haproxy")
+    path = tmp_path / "haproxy.cfg"
+    text = path.read_text()
+    path.write_text(f"{text}\nfrontend other\n  http-request lua.doorward\n")
+    findings = check_paths([tmp_path])
+    assert {finding.line for finding in findings} == {len(path.read_text().splitlines())}
+    assert {finding.rule for finding in findings} == {
+        "forward-open",
+        "forward-underscores",
+        "forward-forged-header",
+    }
+
+
 def test_every_rule_is_proven() -> None:
     assert {f"forward-{row[4]}" for row in WRONG} == {
         rule for rule in RULES if rule.startswith("forward-")

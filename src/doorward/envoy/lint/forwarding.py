@@ -8,7 +8,7 @@ a question. Configurations that do not ask are passed over. Includes are not fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -176,19 +176,30 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def check_haproxy(file: str, text: str) -> Iterator[Finding]:
-    """Yield findings for an HAProxy configuration that asks by a Lua action; nothing without one.
+    """Yield findings for the frontends of an HAProxy configuration that ask by a Lua action;
+    nothing for others. What follows a frontend, such as its backend, is judged as a part of it.
+    """
+    frontends: list[list[tuple[int, list[str]]]] = [[]]
+    for number, words in _lines(text):
+        # Rules of another frontend do not apply to the requests of this one.
+        if words[0] in ("frontend", "listen"):
+            frontends.append([])
+        frontends[-1].append((number, words))
+    for lines in frontends:
+        yield from _check_frontend(file, lines)
+
+
+def _check_frontend(file: str, lines: Sequence[tuple[int, list[str]]]) -> Iterator[Finding]:
+    """Yield findings for a frontend of HAProxy, given its lines as `_lines` yields them; nothing if
+    it does not ask.
 
     Looked for are a deny rule after the question, refused underscores, and removal of headers that
-    clients may forge before the question. Several frontends that ask are judged as if they were
-    one.
+    clients may forge before the question.
     """
     asks = 0
     taken: set[str] = set()
     is_closed = refuses_underscores = False
-    for number, words in _lines(text):
-        # Rules of another section do not apply to the requests of this one.
-        if words[0] in ("frontend", "listen") and not asks:
-            taken = set()
+    for number, words in lines:
         if words[:2] == ["http-request", "del-header"] and len(words) == 3 and not asks:
             taken.add(words[2].lower())
         if words[:2] == ["http-request", "deny"] and "req.hdr_names" in words:
