@@ -37,7 +37,9 @@ class Owners:
                     self._above.setdefault(root[:length], bundle)
 
     def check(self, path: Sequence[str]) -> None:
-        """Raise OwnedError if `path` is at, below or above a root; () is above all of them."""
+        """Raise OwnedError if `path` is at, below or above a root, so that only its owner may write
+        there; () is above all roots.
+        """
         if not self._roots:
             return
         if not path:

@@ -59,8 +59,9 @@ class Process:
         self._since_ms = time.time_ns() // 1_000_000
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """Return the answer to a question, whose kind is in `about`; None if this process knows
-        nothing about it.
+        """Return the answer to a question, whose kind is in `about` and whose other fields depend
+        on it. None if this process knows nothing about it, lacks the part that would, or does not
+        know the kind.
         """
         match question["about"]:
             case "decisions":
@@ -174,7 +175,8 @@ class Process:
 
     def state(self) -> dict[str, Any]:
         """Return the state of this process: its number, start and policies, the health of parts,
-        threads and bundles, caches, and the decisions of the last minute.
+        threads and bundles, caches, and the decisions of the last minute. What a process without a
+        decision point lacks is None, 0 or empty.
         """
         health, pdp, ring = self._health, self.pdp, self.ring
         status = {} if self._status is None else self._status()

@@ -186,9 +186,9 @@ class DecisionLog:
             return dict(self._lost)
 
     def record(self, answered: Answered) -> None:
-        """Queue an answered decision. If the queue is full, wait for up to `WAIT` seconds (with
-        `when_full: wait`), then count it as lost, as after `close`. May build some queued events on
-        this thread.
+        """Queue an answered decision for the log. If the queue is full, wait for up to `WAIT`
+        seconds (with `when_full: wait`), then count it as lost, as after `close`. May build some
+        queued events on this thread.
         """
         if self._closed:
             self._lose("closed")

@@ -32,7 +32,9 @@ class CallAt(NamedTuple):
 
 
 def call_at(tokens: Sequence[Token]) -> CallAt | None:
-    """Return the innermost call that is still open after the last token; None outside of calls."""
+    """Return the innermost call that is still open after the last token, which is where the user
+    types; None outside of calls.
+    """
     commas = depth = 0
     for n in range(len(tokens) - 1, -1, -1):
         kind = tokens[n].kind

@@ -250,7 +250,9 @@ def _counts(suites: Sequence[XmlSuite]) -> str:
 
 
 def _testcase(result: Result, why: Why) -> Iterator[str]:
-    """Yield the XML lines of the JUnit test case for one result; `why` explains a failure."""
+    """Yield the XML lines of the JUnit test case for one result; `why` explains a failure, and is
+    called only for one.
+    """
     test = result.test
     yield (
         f"    <testcase classname={attribute(test.package)} name={attribute(test.name)} "

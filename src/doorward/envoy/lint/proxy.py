@@ -164,7 +164,9 @@ def _check_protocols(manager: Located) -> Iterator[Problem]:
 
 
 def _check_limits(manager: Located) -> Iterator[Problem]:
-    """Yield problems of missing timeouts, header limits, HTTP/2 stream limits and access log."""
+    """Yield problems of a connection manager without timeouts, header limits, a limit of HTTP/2
+    streams or an access log; all missing timeouts are one problem.
+    """
     common = manager.get("common_http_protocol_options")
     missing = [name for name in _TIMEOUTS if manager.get(name).value is None]
     missing += ["idle_timeout"] if common.get("idle_timeout").value is None else []

@@ -256,7 +256,9 @@ def _from_any(packed: Any) -> Object:
 
 
 def from_struct_value(value: struct_pb2.Value) -> Value:
-    """Return the plain value of a `google.protobuf.Value`; None (null) if no kind is set."""
+    """Return the plain value of a `google.protobuf.Value`, at any depth; None (null) if no kind is
+    set.
+    """
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return value.string_value
