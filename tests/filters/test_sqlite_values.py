@@ -30,6 +30,16 @@ BODIES: Final = [
     *('docs.j.k == "a"', 'docs.j["ä"] == "a"', 'docs.j.n["ä"] == 1', 'docs.j["a/b"] == 1'),
     *('docs.j["äxä"] == 1', 'docs.j.k == "a\\\\u0000b"', "docs.j.k", "count(docs.j.n) == 0"),
 ]
+VALUES: Final = [
+    *('{"k":"b"}', '{"k":"A"}', '{"k":"5"}', '{"k":""}', '{"k":5}', '{"k":true}', '{"k":null}'),
+    *('{"k":["a"]}', '{"k":{"a":1}}', "{}", "[]", "null"),
+]
+CALLS: Final = [
+    *('lower(docs.j.k) != "a"', 'lower(docs.j.k) != "A"', 'lower(docs.j.k) == "5"'),
+    *('startswith(lower(docs.j.k), "")', 'contains(upper(docs.j.k), "5")'),
+    *('trim_space(docs.j.k) != "b"', 'trim(docs.j.k, " ") in ["a", "5"]'),
+]
+ELEMENTS: Final = '{ some x in docs.j; lower(x) != "q" }'
 
 
 class Base(DeclarativeBase):
@@ -81,6 +91,16 @@ def test_names_and_texts_are_found_however_they_are_written(session: Session, ho
         documents.append(from_python({"docs": {"j": None}}))
         allowed = {n for n, each in enumerate(documents, 1) if query.value(each) is True}
         assert _selected(session, conditions, how) == allowed, body
+
+
+@pytest.mark.parametrize("how", ["expression", "clause"])
+@pytest.mark.parametrize("body", [*CALLS, *[f"not {each}" for each in CALLS], ELEMENTS])
+def test_functions_of_texts_hold_for_no_other_value(session: Session, how: str, body: str) -> None:
+    _insert(session, "j", VALUES)
+    conditions, query = _filtered(body)
+    documents = [from_python({"docs": {"j": json.loads(text)}}) for text in VALUES]
+    allowed = {n for n, each in enumerate(documents, 1) if query.value(each) is True}
+    assert _selected(session, conditions, how) == allowed
 
 
 @pytest.mark.parametrize("how", ["expression", "clause"])

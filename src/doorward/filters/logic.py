@@ -33,7 +33,7 @@ from doorward.filters.conditions import (
     to_scalar,
 )
 from doorward.filters.folding import OBJECT_GET
-from doorward.filters.hints import COUNTS, DEFAULTS, JSON, MEMBERS, ROWS
+from doorward.filters.hints import COUNTS, DEFAULTS, JSON, MEMBERS, ROWS, ZONES
 from doorward.filters.predicates import (
     ALWAYS,
     JSON_TYPES,
@@ -250,7 +250,7 @@ class _Maker(Generic[T]):
         field, column = self._column(comparison.field, rows, comparison)
         there = self._presence(field, column)
         is_opposed = comparison.negated and comparison.operator != "eq"
-        if column.kind == "json" and not is_opposed:
+        if column.kind == "json" and not field.function and not is_opposed:
             there = []  # each test of a document holds only where there is a value
         if isinstance(value, Field):
             other, other_column = self._column(value, rows, comparison)
@@ -294,10 +294,15 @@ class _Maker(Generic[T]):
 
     def _presence(self, field: Field, column: Column) -> list[Predicate]:
         """Return the predicates that together mean that an operand has a value: [] if it always has
-        one, NEVER among them if it never has. Raise FilterError for a text function of a kind whose
-        values a policy sees as texts, such as a UUID.
+        one, NEVER among them if it never has. Raise FilterError for a function of a kind whose
+        values may suit it but are not stored so that a database can compute it: a text function of
+        a UUID, the nanoseconds of a text.
         """
         if field.function == NANOSECONDS:
+            if column.kind in ("text", "choice", "json"):
+                raise fault(
+                    f"{NANOSECONDS} can only be called with columns of times: {field.name}", ZONES
+                )
             if column.kind != "moment":
                 return [NEVER]
             first = Compare(Field(field.table, field.column), "gte", FIRST_NS, "moment")
