@@ -184,8 +184,9 @@ class Engine:
         return prepared.evaluate(input, now_ns=now_ns, deadline=deadline, tracer=tracer)
 
     def evaluation(self, input: Any, *, strict: bool) -> Evaluation:
-        """Return the state for an evaluation without a query. `input` is not checked. With
-        `strict`, an error of a built-in ends the evaluation.
+        """Return a new state for evaluating rules without a query, with `input`, which is not
+        checked. With `strict`, an error of a built-in ends the evaluation, and the exact code of
+        the rules is used.
         """
         code = self.policies.code
         code = code.exact() if strict else code

@@ -71,7 +71,9 @@ class Binding:
         return name in self.bound or name in self.binds
 
     def need(self, variables: Iterable[Var]) -> None:
-        """Record that the expression needs those of `variables` that are not bound yet."""
+        """Record each of `variables` that is not bound yet as needed; of several with one name the
+        first is kept.
+        """
         for var in variables:
             if not self._is_bound(var.name):
                 self.needs.setdefault(var.name, var)

@@ -143,7 +143,7 @@ def order_steps(
 
 
 def _branches(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """Yield each rule and its `else` branches."""
+    """Yield each rule, followed by its `else` branches in order."""
     for rule in rules:
         branch: Rule | None = rule
         while branch is not None:
@@ -444,9 +444,10 @@ class _Sequence:
         return set()
 
     def _take_apart(self, missing: AbstractSet[str], lacking: Expr | Term) -> bool:
-        """Make the first part that binds one of `missing` available earlier: an expression is split
-        into its flat ones, a head term becomes an expression of the body. Return False if there is
-        no such part besides `lacking`, the part that needs the variables.
+        """Take apart the first part that binds one of `missing`, so that it is available earlier:
+        an expression is split into its flat ones (`apart`), a head term becomes an expression of
+        the body (`moved`). Return False if there is none besides `lacking`, the part that needs the
+        variables, expressions with template strings, and parts that were taken apart before.
         """
         bound = set(self.ordered.around)
         for step in self.ordered.exprs:

@@ -103,8 +103,8 @@ def replaced_names(item: With, callees: Callees) -> list[str]:
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:
-    """Return the name of the function or built-in that `item` replaces; None for documents and for
-    unknown names.
+    """Return the name of the function or built-in that the target of `item` refers to; None for
+    documents, for rules that are not functions, and for unknown names.
     """
     target = as_call(item.target)
     callee = callees.find(target) if target is not None else None

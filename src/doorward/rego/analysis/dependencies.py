@@ -439,8 +439,10 @@ class _Rules:
         return known
 
     def path(self, start: Definition, branch: Rule) -> list[Definition] | None:
-        """Return the rules between a branch of `start` and `start` on a shortest cycle; [] if the
-        branch reads `start` directly, None if nothing that the branch reads leads back to `start`.
+        """Return the rules on a shortest cycle from a branch of `start` back to `start`, in the
+        order in which they are read, without `start`: [] if the branch reads `start` directly, None
+        if nothing that the branch reads leads back to it. Only rules of the nodes of this object
+        count.
         """
         first = self._targets(_branch_parts(branch))
         if start in first:

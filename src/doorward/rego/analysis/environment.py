@@ -213,8 +213,9 @@ class Scope:
         return self.globals.builtin(name) if name in self.globals.called else None
 
     def reference(self, ref: Ref | Var) -> Type:
-        """Return the type of a reference: any for unknown documents; UNKNOWN if its head is neither
-        a document nor a known variable, or if nothing can be there.
+        """Return the type of what a reference leads to. Of a document it is that of the innermost
+        tree in `documents` that knows the path, and any if none does. UNKNOWN if the head is
+        neither a document nor a variable with a type, or if nothing can be there.
         """
         head, args = (ref.head, ref.args) if isinstance(ref, Ref) else (ref, ())
         if not isinstance(head, Var):

@@ -106,7 +106,9 @@ def sites_of(top: Module | Body) -> Sites:
 
 
 def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
-    """Return an error for each call without a result that is used as a value: `x := print(1)`."""
+    """Return an error for each call of a built-in without a result that is used as a value, such as
+    `x := print(1)`.
+    """
     errors = []
     for call, span, is_value in calls:
         callee = callees.find(call) if is_value else None

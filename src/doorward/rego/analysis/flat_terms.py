@@ -201,8 +201,9 @@ class _Unification:
             self.unknown.setdefault(y, set()).add(x)
 
     def _composite(self, x: str, term: Any) -> None:
-        """Mark the variables of a collection if `x` is bound, or `x` if all of them are; otherwise
-        record in `unknown` that `x` waits for them.
+        """Mark what `x = term` binds, for an array or object `term`: its variables if `x` is bound,
+        or `x` if all of them are; otherwise record in `unknown` that `x` waits for those that are
+        not.
         """
         if self.is_safe(x):
             self.mark_all(term)
@@ -230,7 +231,8 @@ class _Unification:
 
     def mark(self, name: str) -> None:
         """Mark `name` as bound, then the variables that `unknown` has for it (those of its other
-        side), and then every variable that waited for nothing else.
+        side), and then every variable that waited for nothing else. A variable that is marked
+        already is passed over.
         """
         if name in self.unified:
             return

@@ -266,8 +266,8 @@ class Inference:
         return object_of(fields, rest)
 
     def _comprehension(self, term: Comprehension, scope: Scope) -> tuple[Type, list[Finding]]:
-        """Return the type of a comprehension and the errors in it, inferred at the first call. The
-        type is UNKNOWN if there are errors.
+        """Return the type of a comprehension and the errors in it. Both are inferred at the first
+        call for it, in the `scope` of that call, and kept. The type is UNKNOWN if there are errors.
         """
         # Inferred once, or its errors would be reported for each use of its type.
         known = self._comprehensions.get(id(term))

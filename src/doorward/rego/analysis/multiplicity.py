@@ -356,7 +356,9 @@ class _Walk:
             self.expression(expr)
 
     def expression(self, expr: Expr) -> None:
-        """Analyse an expression that must hold, and before it the values of its `with`."""
+        """Analyse an expression of a body: the values of its `with`, then its term, or if it is
+        negated what `negated` reads. Its own value is not used.
+        """
         for item in expr.withs:
             self.replacement(item)
         if expr.negated:

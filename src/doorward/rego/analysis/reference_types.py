@@ -121,7 +121,8 @@ class _Check:
         self.types = types
 
     def run(self) -> Finding | None:
-        """Return the error in the reference; None if it has none. If it starts with a variable
+        """Return the error in the reference: nothing can be there, or an operand can be no key.
+        None if it has no error, or if its head is not a variable. If it starts with a variable
         without a type, that gets the type any, in the scope.
         """
         head = self.ref.head
@@ -142,9 +143,9 @@ class _Check:
         return self._below(any_, 1)
 
     def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
-        """Return the error in the part of the reference that the tree of types covers, and True if
-        the reference leads out of the tree without an error. `node` None: the tree has nothing
-        there.
+        """Return the error in the part of the reference that the tree of types covers, or None, and
+        True if the reference leads out of the tree without an error, so that other trees count.
+        `node` is the tree's node for the head; None: the tree has nothing there.
         """
         for position, operand in enumerate(self.ref.args, start=1):
             if node is None:

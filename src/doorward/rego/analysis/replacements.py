@@ -84,7 +84,7 @@ def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:
 
 
 def _irreplaceable(builtin: Builtin) -> str | None:
-    """Return the reason why `with` cannot replace a built-in; None if it can."""
+    """Return the reason why `with` cannot replace a built-in, in OPA's words; None if it can."""
     name = builtin.name
     if name in _FIXED:
         return f'replacement of "{name}" invalid'

@@ -123,8 +123,9 @@ class _Rounds:
         return ordered
 
     def _try(self, step: Step) -> set[str] | None:
-        """Return the variables that an expression binds if all it needs is bound; otherwise None,
-        and the variables it lacks stay in `unsafe`.
+        """Return the variables that an expression binds, maybe none, if all it needs is bound; it
+        is then removed from `unsafe`. Otherwise return None, and the variables it still lacks stay
+        in `unsafe`.
         """
         expr, unsafe = step.expr, self.unsafe
         outputs = self.outputs(expr, self.safe)
@@ -208,8 +209,9 @@ class SafeOrder:
         return self._step(expr).names
 
     def outputs(self, expr: Expr, safe: AbstractSet[str]) -> set[str]:
-        """Return the variables that `expr` binds if `safe` are bound; an empty set for a negated
-        expression, or if a variable of its `with` is not in `safe`.
+        """Return the variables that `expr` binds if `safe` are bound; some of `safe` may be among
+        them. An empty set for a negated expression, `not`, `and`, `or` and `some x`, and if a
+        variable of its `with` is not in `safe`. Of `every` only the domain counts.
         """
         if expr.negated:
             return set()

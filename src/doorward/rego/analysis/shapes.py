@@ -104,8 +104,9 @@ class Reading:
         return tuple([self._expression(expr) for expr in body])
 
     def _expression(self, expr: Expr) -> Hashable:
-        """Return the shape of an expression, and collect its positions and constants. NoShape if it
-        has a `with`.
+        """Return the shape of an expression; its spans and the constants that are not part of the
+        shape are appended to `spans` and `constants`. NoShape if it has a `with` or a part without
+        a shape.
         """
         if expr.withs:
             raise NoShape
@@ -212,8 +213,9 @@ class Shapes:
         self._rules: list[Rule] = []  # kept, so that no other rule gets the `id` of one of them
 
     def add(self, root: RuleNode) -> None:
-        """Number the rules of a tree that have a shape and were not added before, of nodes with at
-        least `MIN_SHARED` definitions.
+        """Give the rules in a tree the numbers of their shapes, None to a rule without a shape.
+        Rules at paths with fewer than `MIN_SHARED` definitions, and those added before, are passed
+        over.
         """
         for node in root.walk():
             if len(node.definitions) >= MIN_SHARED:

@@ -100,8 +100,9 @@ def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
     """Yield every variable of an expression except `input` and `data`, its `before` and its `with`
-    modifiers included; without `closures`, none of the bodies of `not`, `and`, `or`, `every` and
-    comprehensions. Names that `some` only declares are left out.
+    modifiers included. Without `closures`, those in comprehensions and in the bodies of `not`,
+    `and`, `or` and `every` are left out, with the key and value of `every`. Names that `some` only
+    declares are always left out.
     """
     for each in expr.before:
         yield from expr_vars(each, closures=closures)

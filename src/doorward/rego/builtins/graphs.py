@@ -124,8 +124,8 @@ class _Paths:
         self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
 
     def count(self, path: tuple[Key, ...]) -> None:
-        """Add a path's length to the nodes in all paths. LimitError above `MAX_STEPS`. Checks the
-        deadline every `LOOK` nodes.
+        """Add a path's length to the number of nodes in all paths. LimitError above `MAX_STEPS`.
+        Checks the deadline every `LOOK` nodes.
         """
         before = self.size // LOOK
         self.size += len(path)

@@ -235,8 +235,9 @@ def object_subset(super_: Value, sub: Value) -> bool:
 
 
 def _within(super_: Value, sub: Any) -> bool:
-    """Return True if a collection contains another one of the same kind, as `object.subset` says:
-    objects recursively, sets by members, arrays as consecutive items.
+    """Return True if the collection `super_` contains `sub`, one of the same kind, as in
+    `object.subset`: an object has its keys with values that equal or contain those of `sub`, a set
+    its members, an array its items in a row.
     """
     if isinstance(super_, dict):
         for key, value in sub.items():

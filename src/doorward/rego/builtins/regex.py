@@ -133,7 +133,9 @@ def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Itera
 
 
 def _limit(matches: Iterable[Spans]) -> Iterator[Spans]:
-    """Yield the matches unchanged; LimitError after `MAX_MATCHES` spans, groups included."""
+    """Yield the matches unchanged; LimitError once they have more than `MAX_MATCHES` spans in all,
+    groups included.
+    """
     room = MAX_MATCHES
     for spans in matches:
         room -= len(spans)
@@ -343,8 +345,8 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
 
 
 def _outermost_spans(template: str, start: str, end: str) -> list[tuple[int, int]]:
-    """The positions of each opening and closing delimiter that is not nested in another pair, in
-    order. BuiltinError if they are not balanced.
+    """The positions of the opening and closing delimiter of each pair that is not inside another
+    pair, in order; [] without delimiters. BuiltinError if they are not balanced.
     """
     spans: list[tuple[int, int]] = []
     level = opening = 0

@@ -250,7 +250,9 @@ def trim(value: str, cutset: str) -> str:
 
 @builtin("trim_left", string, string, returns=string, inverse=inverse("trim"))
 def trim_left(value: str, cutset: str) -> str:
-    """`value` without the leading characters that are in `cutset`."""
+    """`value` without its leading characters that are in `cutset`, up to the first one that is
+    not.
+    """
     if len(cutset) <= _FEW:
         return value.lstrip(cutset) if cutset else value
     # Python looks for each character in all of `cutset`.
@@ -260,7 +262,9 @@ def trim_left(value: str, cutset: str) -> str:
 
 @builtin("trim_right", string, string, returns=string, inverse=inverse("trim"))
 def trim_right(value: str, cutset: str) -> str:
-    """`value` without the trailing characters that are in `cutset`."""
+    """`value` without its trailing characters that are in `cutset`, back to the last one that is
+    not.
+    """
     if len(cutset) <= _FEW:
         return value.rstrip(cutset) if cutset else value
     return trim_left(value[::-1], cutset)[::-1]

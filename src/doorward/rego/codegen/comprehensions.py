@@ -209,7 +209,9 @@ def _grouping_of(state: FunctionState, node: Comprehension) -> Grouping | None:
 
 
 def _is_seen_outside(state: FunctionState, node: Comprehension) -> bool:
-    """Return True if it could be noticed how often the comprehension is evaluated."""
+    """Return True if the comprehension calls a built-in or function of which someone could notice
+    how often it runs, such as one that may print, so that it must be evaluated each time.
+    """
     for each in walk(node):
         if isinstance(each, Call):
             callee = state.plan.callees.find(each)
@@ -243,7 +245,9 @@ def _names_a_part(expr: Expr, before: Body) -> bool:
 
 
 def _compared_with(expr: Expr, name: str) -> Term | None:
-    """Return the other side of an equation with the variable `name`; None for other expressions."""
+    """Return the term that an equation compares with the variable `name`; None for other
+    expressions, negated ones, and for a side that is a reference, constant or comprehension.
+    """
     equation = expr.term
     if expr.negated or expr.before or not isinstance(equation, Call):
         return None
@@ -257,7 +261,9 @@ def _compared_with(expr: Expr, name: str) -> Term | None:
 
 
 def _open_vars(nodes: Iterable[Node]) -> Iterator[Var]:
-    """Yield the variables outside of closures, without the names of functions."""
+    """Yield the variables of `nodes` outside of closures, once for each occurrence, in no
+    particular order. `input`, `data` and the names of functions are left out.
+    """
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -30,8 +30,8 @@ class Constants:
         return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:
-        """Return code that reads the tuple of `names`, a constant; equal tuples share one
-        object.
+        """Return code that reads the tuple of `names`, the keys of a path, as a constant; equal
+        tuples share one object.
         """
         path = tuple(names)
         name = f"path{''.join(map(operand_text, names))}"

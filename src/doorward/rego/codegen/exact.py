@@ -258,7 +258,9 @@ class ExactRules:
         return self.functions[key]
 
     def _definition(self, number: int, n: int) -> Definition:
-        """Return one rule of a chain as a definition; for traced code as it was written."""
+        """Return rule `n` of the chain `number` as a definition: with one step per expression, or
+        in traced code as it was written. For `n` above 0 that is an `else` branch.
+        """
         rule, declared = self.chains[number][n], self.own[number]
         if self.code.plan.traced:
             # Traced code reports the expressions that the author wrote.
@@ -272,7 +274,9 @@ class ExactRules:
         definition: Definition,
         write: Write,
     ) -> None:
-        """Compile the function that `write` writes and store it under `key`."""
+        """Compile, under the code's lock, the function that `write` writes for a definition, and
+        store it in `functions` under `key`.
+        """
         # Two threads may compile it at once; the later function replaces an equal one.
         with self.code.lock:
             source = definition.rule.span.source

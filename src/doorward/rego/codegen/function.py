@@ -27,7 +27,9 @@ WRITERS: Final = Writers(ref, call_value, comprehension, body, expression_value)
 def new_function(
     plan: Plan, constants: Constants, kind: FunctionKind, multiplicity: Multiplicity
 ) -> FunctionState:
-    """Return the state for writing one function."""
+    """Return the state for writing one function of a program: `kind` says what it computes, and
+    `multiplicity` what in it may have several answers.
+    """
     return FunctionState(plan, constants, WRITERS, kind, multiplicity)
 
 

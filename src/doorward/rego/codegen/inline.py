@@ -260,8 +260,8 @@ def _keys(of: Operand) -> Inline:
 
 
 def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None:
-    """Return `substring` of a variable with constant bounds that are not negative as a slice; None
-    otherwise.
+    """Return `substring` as a slice, of a variable with bounds that are integer constants from 0
+    on; None for others. Unless the variable is known to hold a string, that is tested first.
     """
     for number in (offset, length):
         if type(number.value) is not int or number.value < 0:

@@ -79,8 +79,9 @@ class Functions:
         self.lock = threading.RLock()
 
     def function(self, name: str, source: Source, write: Write) -> Callable[..., Any]:
-        """Compile the function that `write` returns, under `name`, now. CompileError if Python's
-        compiler refuses it.
+        """Write the code of a function by `write`, compile it now, and return the function, called
+        `name` in tracebacks; it is not put into the namespace. CompileError if Python's compiler
+        refuses it.
         """
         with self.lock:
             return FunctionType(self._code(source, write), self.namespace, name)

@@ -72,7 +72,7 @@ class MarkTable:
 
     def read(self, marks: Marks) -> Iterator[Mark]:
         """Yield the outcome of each definition that `marks` has recorded, in the order of their
-        numbers.
+        numbers; definitions without an outcome, which were not evaluated, are left out.
         """
         pairs = enumerate(marks) if isinstance(marks, list) else sorted(marks.items())
         for number, failed in pairs:

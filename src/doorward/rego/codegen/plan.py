@@ -77,7 +77,9 @@ class Plan:
         return self.traced or self.exact
 
     def is_virtual(self, path: Sequence[Any]) -> bool:
-        """Return True if there are rules above, at or below a path below `data`."""
+        """Return True if there are rules above, at or below `path`, the keys of a path below
+        `data`.
+        """
         node: RuleNode | None = self.root
         for key in path:
             node = node.children.get(key) if node is not None else None

@@ -85,8 +85,9 @@ class BodyReads:
             self._read_quietly(position)
 
     def _read_tested(self, position: int) -> None:
-        """Write tested reads of the references that the next expressions always need, up to the
-        first expression that may raise an error.
+        """Write reads of the paths that the expressions from `position` on always need, each with a
+        test that fails the body, up to the first expression that may raise an error; `_tested`
+        becomes the position behind that.
         """
         state = self._state
         self._tested = position

@@ -204,7 +204,8 @@ class RuleIndex:
 
     def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
         """Yield a sort key for each way in which `value` passes a test: for a collection, one for
-        each item that equals the constant. Nothing if it fails or is UNDEFINED.
+        each item that equals the constant. Nothing if it fails or is UNDEFINED. A string also
+        passes an array if its parts do, split by the delimiters of a glob on the same subject.
         """
         if value is UNDEFINED:
             return
@@ -415,8 +416,9 @@ class _Reader:
 
     def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
         """Add the test of an equation whose left side is a subject: a path or parameter that the
-        index can compare. Return False if it is not, or the right side cannot be indexed. A
-        variable that equals a constant is recorded in `constants`.
+        index can compare. Return False, and add no test, if it is not, or if the right side cannot
+        be indexed. `constants`: what variables equal; a constant on the right of a variable is
+        added to it.
         """
         if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
@@ -491,7 +493,7 @@ class _Reader:
 
     def _resolve(self, var: Var) -> Subject | None:
         """Return the subject that an earlier test equates with the variable, or `("args", n)` for
-        parameter `n`, whose position is recorded; None if there is none.
+        the parameter at position `n`, which is recorded in `spans`; None if it is neither.
         """
         for test in (*self.tests, *self.outer):
             if test.value == var:

@@ -60,7 +60,7 @@ class Step:
         self.last = self._pending = sample
 
     def succeed(self, sample: Sample) -> None:
-        """Record that the expression held."""
+        """Record that the evaluation begun last held; `sample` is the state after it."""
         self.succeeded += 1
         self.last = sample
         self._pending = None
@@ -134,8 +134,8 @@ class Recorder:
         self._stack: list[Attempt] = []
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
-        """Record that rules are about to be evaluated, below the expression that reads them. Beyond
-        the limit they are not stored.
+        """Record that the rules `name`, or a function with `operands`, are about to be evaluated,
+        below the expression that reads them. Beyond the limit the record is dropped at `leave`.
         """
         attempt = Attempt(name, operands, is_recorded=self._take_node())
         if attempt.is_recorded:
@@ -151,7 +151,9 @@ class Recorder:
         return self._answered.get((evaluation, name))
 
     def leave(self, name: str, answer: Any) -> None:
-        """Record the answer of the rules that were entered last."""
+        """Record the answer of the rules that were entered last; what is open in them did not
+        hold.
+        """
         attempt = self._stack.pop()
         attempt.answer = answer
         for tried in attempt.tried.values():

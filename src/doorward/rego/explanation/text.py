@@ -98,7 +98,9 @@ class _Tree:
             yield from self._culprit(culprit, depth)
 
     def _steps_that_hold(self, steps: Sequence[Step], depth: int) -> Iterator[str]:
-        """Yield the lines for conditions that held, with the rules they read."""
+        """Yield a line for each of the conditions `steps`, which held, indented by `depth`, and
+        below it the lines of all rules that it read.
+        """
         for step in steps:
             yield f"{'  ' * depth}{step.expr.span}: `{self.record.expr_text(step.expr)}` holds"
             yield from self._below(step.attempts, depth + 1, every=True)

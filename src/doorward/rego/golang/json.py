@@ -77,7 +77,8 @@ class _Written(str):
 
 def _deep_text(value: Value) -> str:
     """Return the JSON text of a value that nests deeper than Python's stack, by a list of what is
-    still to write in place of recursion. Go's further escapes are left to the caller.
+    still to write in place of recursion. Keys and sets are in Go's order; Go's escapes of `<`, `>`
+    and `&` are left to the caller.
     """
     out: list[str] = []
     waiting: list[Any] = [value]

@@ -137,8 +137,8 @@ class _Scanner:
         self.open: list[int] = []
 
     def scan(self, at: int) -> int:
-        """Return the offset after the value that begins at or after `at`; JSONError if it is
-        invalid.
+        """Return the offset after the value that begins at or after `at`, its nested values
+        included; JSONError if it is invalid. What follows it is not read.
         """
         step: _Step = self._value
         # Not `is not`: each access makes another bound method.
@@ -165,8 +165,8 @@ class _Scanner:
 
     def _opening(self, at: int) -> tuple[int, _Step]:
         """Scan an opening bracket and the white space after it; return the offset after them and
-        the next step, which also closes an empty array or object. JSONError above `MAX_DEPTH` open
-        brackets.
+        the next step: the first item or key, or for an empty array or object the step that closes
+        it. JSONError above `MAX_DEPTH` open brackets.
         """
         if len(self.open) >= MAX_DEPTH:
             raise _unexpected_error(self.text, at, "exceeded max depth")
@@ -178,8 +178,8 @@ class _Scanner:
         return at, self._value if array else self._key
 
     def _key(self, at: int) -> tuple[int, _Step]:
-        """Scan a key and its colon; return the offset after them and the next step. JSONError if
-        either is missing or invalid.
+        """Scan a key, its colon and the white space between them; return the offset after the colon
+        and the step for the value. JSONError if either is missing or invalid.
         """
         if self.text[at : at + 1] != b'"':
             raise _unexpected_error(self.text, at, "looking for beginning of object key string")
@@ -205,7 +205,8 @@ class _Scanner:
 
     def _string(self, at: int) -> int:
         """Scan a string after its opening quote; return the offset after its closing quote.
-        JSONError if it is not closed, or has an invalid escape or character.
+        JSONError, in Go's words for the place, if it is not closed, or has an invalid escape or
+        character.
         """
         match = _STRING.match(self.text, at)
         at = match.end() if match else at
@@ -232,8 +233,9 @@ class _Scanner:
         return at + len(literal)
 
     def _number(self, at: int) -> int:
-        """Scan a number; return the offset after it. JSONError if it is invalid; the text after it
-        is checked by the next step.
+        """Scan a number, whose first byte is `-` or a digit; return the offset after it. JSONError
+        if it is invalid; the text after it, such as a second digit after 0, is checked by the next
+        step.
         """
         text = self.text
         if text[at] == 0x2D:

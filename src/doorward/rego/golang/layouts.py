@@ -539,7 +539,9 @@ class _Reader:
                 self.fraction(element)
 
     def read_half(self, element: str) -> None:
-        """Read AM or PM, in the case of the element; _BadValueError for other text."""
+        """Read `AM` or `PM` for the element `PM`, `am` or `pm` for `pm`, into `half` as capitals;
+        _BadValueError for other text.
+        """
         half = self.take(2)
         if half not in ({"AM", "PM"} if element == "PM" else {"am", "pm"}):
             raise _BadValueError
@@ -565,8 +567,9 @@ class _Reader:
         return count
 
     def fraction(self, element: str) -> None:
-        """Read a fraction of a second into `nanosecond`: with as many digits as the element `.000`
-        has, or _BadValueError; with any number of digits, or none, for `.999`.
+        """Read a fraction of a second, with its `.` or `,`, into `nanosecond`: with as many digits
+        as the element `.000` has, or _BadValueError; with any number of digits, or none, for
+        `.999`.
         """
         if element[1] == "0":
             if len(self.rest) < len(element):

@@ -70,7 +70,9 @@ class _Reporter:
             self.terms(*(modifier.value for modifier in expr.withs), expr.term)
 
     def terms(self, *nodes: Node | None) -> None:
-        """Report the calls in terms, then those in the bodies inside them."""
+        """Append to `errors` those of the wrong calls in `nodes` (None is passed over), then those
+        in the comprehensions and inner bodies of all of them.
+        """
         closures: list[Node] = []
         for node in nodes:
             if node is not None:

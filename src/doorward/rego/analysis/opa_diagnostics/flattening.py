@@ -198,7 +198,9 @@ class Flattener:
                 out.append(replace(flat, term=self.lifting.term(term, out)))
 
     def _call(self, flat: Expr, name: str, args: tuple[Term, ...], out: list[Expr]) -> None:
-        """Append a call of `name` with flat operands to `out`."""
+        """Append to `out` the steps that compute `args`, then the call of `name` with their
+        results, which keeps the position, `with` and negation of `flat`.
+        """
         lifted = self.lifting.terms(args, out)
         operator = Ref(Var(name, flat.span), (), flat.span)
         out.append(replace(flat, term=Call(operator, lifted, flat.span)))

@@ -119,8 +119,9 @@ class _Check:
         return calls
 
     def _in_closures(self, expr: Expr, bound: AbstractSet[str]) -> list[Diagnostic]:
-        """Return the errors in the bodies inside a flat expression, those of operands of `print`
-        included, with the variables `bound` before it.
+        """Return the errors for calls of `print` in the bodies inside a flat expression, those
+        inside operands of `print` included. `bound` are the variables bound before the expression;
+        in the body of an `every` its key and value are bound too.
         """
         errors: list[Diagnostic] = []
         for closure in closures_of(expr):

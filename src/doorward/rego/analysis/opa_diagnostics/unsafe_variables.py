@@ -145,8 +145,9 @@ def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
 
 
 def _undeclared_variables(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
-    """Return an error for each unbound variable in a template string, sorted by position. Generated
-    variables are left out.
+    """Return an error (`var x is undeclared`) for each unbound variable in a part of a template
+    string, sorted by position. Left out are parts that are only a variable (`{x}`), which are
+    reported as unsafe, and generated variables.
     """
     errors = []
     for expr, names in unsafe.values():

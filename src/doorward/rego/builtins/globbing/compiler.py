@@ -108,6 +108,9 @@ class _Class:
     is_negated: bool
 
     def expression(self, _stop: str) -> str:
+        """Return the class as one of RE2, with its characters quoted; the delimiters do not matter
+        to it.
+        """
         inside = quote_for_class(self.characters)
         if self.is_range:
             inside = "-".join(map(quote_for_class, self.characters))
@@ -238,8 +241,9 @@ class _Parser:
         return "".join(out)
 
     def range(self) -> _Class:
-        """Parse the inside of `[...]` and the `]`: a range `a-z`, or listed characters; `!` before
-        them negates. BuiltinError for a class that is empty or not closed.
+        """Parse the inside of `[...]` and the `]`, after the `[`: a range `a-z`, or listed
+        characters; `!` before them negates. BuiltinError for a class that is empty, invalid or not
+        closed.
         """
         is_negated = self.glob.startswith("!", self.at)
         self.at += is_negated

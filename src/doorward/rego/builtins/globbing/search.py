@@ -234,6 +234,9 @@ class _Holding:
         return self.text in text
 
     def find(self, text: bytes, search: _Search) -> Span:
+        """Return 0 and the lengths of all beginnings of `text`, in whole characters, that hold this
+        matcher's text, in ascending order; None if it does not occur.
+        """
         at = text.find(self.text)
         if at < 0:
             return None
@@ -348,7 +351,9 @@ class _Every:
         return all(each.matches(text, search) for each in self.matchers)
 
     def find(self, text: bytes, search: _Search) -> Span:
-        """Return 0 and the lengths that all matchers have in common; None if there are none."""
+        """Return 0 and the lengths that the matches of all matchers, each at the start, have in
+        common; None if there are none or one finds nothing.
+        """
         segments: list[int] | None = None
         for each in self.matchers:  # which all begin at the start
             span = each.find(text, search)

@@ -140,7 +140,8 @@ class Conflicts:
         self, conflicts: list[Conflict], fields: _Fields, others: _Fields, *, are_exclusive: bool
     ) -> None:
         """Append the conflicts of each field in `fields` with each one in `others` that has the
-        same name in the response.
+        same name in the response. `are_exclusive`: no two of them can be selected at once, so names
+        and arguments may differ. LimitError after too many steps.
         """
         for name, fields_of_name in fields.items():
             for one in fields_of_name:

@@ -159,8 +159,8 @@ class _Parser:
         return self.expect(NAME).value
 
     def many(self, start: str, end: str, read: Callable[[], Any]) -> list[Any]:
-        """Read and return the nodes between two signs; [], and nothing read, where the first one is
-        not there.
+        """Read nodes by `read` between the signs `start` and `end`, perhaps none, and return them;
+        [], and nothing read, where `start` is not there.
         """
         items: list[Any] = []
         if self.skip(start):
@@ -189,8 +189,8 @@ class _Parser:
     # Queries
 
     def query(self) -> Node:
-        """Read operations and fragments up to the end, and return the document; it may be empty.
-        BuiltinError for anything else.
+        """Read operations and fragments up to the end, and return the document, which may have
+        none. BuiltinError for anything else.
         """
         document = new("QueryDocument", self.position)
         while self.following.kind != END:
@@ -205,7 +205,9 @@ class _Parser:
         return document
 
     def operation(self) -> Node:
-        """Read and return an operation; a set of selections alone is a query without a name."""
+        """Read and return an operation: `query name(variables) @directives { selections }`, with
+        `query`, `mutation` or `subscription`; a set of selections alone is a query without a name.
+        """
         if self.following.kind == "{":
             position = self.position
             node = new("OperationDefinition", position, Operation="query")
@@ -274,6 +276,9 @@ class _Parser:
         return self.some("(", ")", lambda: self.argument(is_constant=is_constant))[0]
 
     def argument(self, *, is_constant: bool) -> Node:
+        """Read and return an argument: `name: value`, without variables in the value if
+        `is_constant`.
+        """
         node = new("Argument", self.position, Comment=self.comment)
         node["Name"] = self.name()
         self.expect(":")
@@ -301,7 +306,7 @@ class _Parser:
 
     def fragment_definition(self) -> Node:
         """Read and return a fragment: `fragment name(variables) on type @directives { selections
-        }`. BuiltinError for the name `on`.
+        }`, the variables optional. BuiltinError for the name `on`.
         """
         node = new("FragmentDefinition", self.position, Comment=self.comment)
         self.keyword("fragment")
@@ -344,6 +349,9 @@ class _Parser:
         return new("ChildValue", Value=self.value(is_constant=is_constant))
 
     def object_field(self, *, is_constant: bool) -> Node:
+        """Read and return a field of an object literal: `name: value`, without variables if
+        `is_constant`.
+        """
         node = new("ChildValue", self.position, Comment=self.comment)
         node["Name"] = self.name()
         self.expect(":")
@@ -418,6 +426,9 @@ class _Parser:
         return node
 
     def schema_definition(self, heading: dict[str, Any]) -> Node:
+        """Read and return `schema @directives { operation: type … }`, at least one if there are
+        braces. `heading` has its description and the comments before that.
+        """
         comment = self.keyword("schema")
         node = new("SchemaDefinition", self.position, AfterDescriptionComment=comment, **heading)
         node["Directives"] = self.directives(is_constant=True)
@@ -426,6 +437,7 @@ class _Parser:
         return node
 
     def operation_type_definition(self) -> Node:
+        """Read and return the root type of an operation: `query: type`."""
         node = new("OperationTypeDefinition", self.position, Comment=self.comment)
         node["Operation"] = self.operation_type()
         self.expect(":")
@@ -459,7 +471,9 @@ class _Parser:
         return node
 
     def interfaces(self) -> list[str]:
-        """Read and return the names after `implements`; [] without the word."""
+        """Read and return the names after `implements`, with `&` between them; [], and nothing
+        read, without the word.
+        """
         if self.following.value != "implements":
             return []
         self.advance()
@@ -479,6 +493,9 @@ class _Parser:
         return self.names("|") if self.skip("=") else []
 
     def field_definition(self) -> Node:
+        """Read and return the field of a type: `name(arguments): type @directives`, with a
+        description before it or not.
+        """
         node = self.named_part("FieldDefinition")
         node["Arguments"] = self.argument_definitions()
         self.expect(":")
@@ -536,7 +553,8 @@ class _Parser:
 
     def directive_definition(self, heading: dict[str, Any]) -> Node:
         """Read and return the definition of a directive: `directive @name(arguments) repeatable on
-        A | B`, with a `|` before the first location or not. `heading` has its description.
+        A | B`, with a `|` before the first location or not. `heading` has its description and the
+        comments before that. BuiltinError for an unknown location.
         """
         comment = self.keyword("directive")
         self.expect("@")

@@ -144,6 +144,9 @@ class _Walker:
         self.operation = None
 
     def walk_fragment(self, fragment: Node) -> None:
+        """Walk through the definition of a fragment: note its type (None if it is unknown), go
+        through the directives and the selections, then ask the rules for it.
+        """
         definition = self.schema.types.get(fragment["TypeCondition"])
         fragment["Definition"] = definition
         self.walk_directives(fragment["Directives"], "FRAGMENT_DEFINITION")
@@ -514,8 +517,9 @@ class _Walker:
         return depth >= _MAX_LISTS or self.are_deep(field["SelectionSet"], seen, depth)
 
     def are_deep(self, selections: list[Node], seen: set[str], depth: int) -> bool:
-        """Return True if `is_deep` is true for one of the selections or of those in their
-        fragments; a fragment inside itself, and an unknown one, is left out.
+        """Return True if `is_deep` is true for a field in `selections`, those in fragments
+        included; a fragment inside itself, and an unknown one, is left out. `seen` are the
+        fragments around, `depth` the lists above. LimitError after too many steps.
         """
         for selection in selections:
             self.steps.take()
@@ -712,8 +716,9 @@ class _Walker:
             self.add(value, f'Value "{value["Raw"]}" {wrong}{self.suggest_enum(value)}')
 
     def check_object(self, value: Node) -> None:
-        """Add the errors of an object literal: a field that the type needs is missing, the type has
-        the directive `@oneOf` (see `check_one_of`), or a field is unknown.
+        """Add the errors of an object literal for an input type: a field that the type needs is
+        missing, the type has the directive `@oneOf` and the object does not fulfil it, or a field
+        is unknown.
         """
         definition, children = value["Definition"], value["Children"]
         name = definition["Name"]

@@ -125,8 +125,8 @@ class _Reader:
         return self.schema
 
     def _define(self) -> None:
-        """Add copies of the types of GraphQL and of the document to `types`. BuiltinError for a
-        name that is defined twice.
+        """Add the types of GraphQL itself and those of the document to `types`, as copies whose
+        lists may be extended. BuiltinError for a name that is defined twice.
         """
         for definition in [*prelude()["Definitions"], *self.document["Definitions"]]:
             name = definition["Name"]
@@ -182,8 +182,9 @@ class _Reader:
             self.schema.directives[name] = directive
 
     def _find_roots(self) -> None:
-        """Set the roots that the `schema` and its extensions name, and check their directives.
-        BuiltinError for a second `schema`, and for a type that is not defined.
+        """Set the root type of each operation that the `schema` and its extensions name (a later
+        one replaces an earlier one), and check their directives. BuiltinError for a second
+        `schema`, a type that is not defined, and a directive that is wrong.
         """
         definitions = self.document["Schema"]
         if len(definitions) > 1:
@@ -205,7 +206,9 @@ class _Reader:
     # Checks
 
     def _check_name(self, position: Position | None, name: str) -> None:
-        """Raise BuiltinError for a name that begins with `__`."""
+        """Raise BuiltinError for a name that begins with `__`, which only GraphQL's own names may
+        do.
+        """
         if name.startswith("__"):
             message = 'must not begin with "__", which is reserved by GraphQL introspection.'
             raise _wrong(position, f'Name "{name}" {message}')
@@ -240,7 +243,9 @@ class _Reader:
         self._check_directives(definition["Directives"], kind, is_merged=True)
 
     def _check_type(self, type_: Node) -> None:
-        """Raise BuiltinError unless the type that a type names is defined."""
+        """Raise BuiltinError unless the type that a reference to a type names, inside its lists, is
+        defined.
+        """
         name = type_name(type_)
         if name not in self.types:
             raise _wrong(type_.position, f"Undefined type {name}.")
@@ -373,8 +378,8 @@ class _Reader:
 
     def _check_implementation(self, head: str, required: Node, field: Node) -> None:
         """Check the field of a type against the one that an interface has: its type is the same or
-        narrower, it takes the same arguments, and others may be left out. BuiltinError for the
-        first violation, whose message `head` begins.
+        narrower, it takes the same arguments, and any further ones are optional. BuiltinError for
+        the first violation, whose message `head` begins.
         """
         name = field["Name"]
         if not self._is_covariant(required["Type"], field["Type"]):

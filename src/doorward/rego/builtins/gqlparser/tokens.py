@@ -135,8 +135,9 @@ class Lexer:
         return match.end() if match else at
 
     def _string(self) -> Token:
-        """Read and return a string in one line, without its quotes and escapes. The token is
-        INVALID, and the position unchanged, if it is not closed or has an invalid escape.
+        """Read and return a string in one line, its value without quotes and with escapes decoded;
+        a surrogate becomes U+FFFD. The token is INVALID, and the position unchanged, if it is not
+        closed or has an invalid escape.
         """
         start = end = self.at + 1
         parts: list[str] = []
@@ -195,7 +196,9 @@ class Lexer:
                 return self._invalid(end)
 
     def _count_block_line(self, at: int) -> None:
-        """Go over a line break in a block string; the next line starts behind it."""
+        r"""Move past the line break at `at` in a block string (`\r\n` is one), and begin the next
+        line there.
+        """
         self.at = at + (2 if self.text.startswith("\r\n", at) else 1)
         self.line += 1
         self.start_of_line = self.at

@@ -245,9 +245,10 @@ class _Exchange:
         return HTTPResponse(response.status_code, _status(response), remaining, body), following
 
     def _read(self, response: httpx.Response, encoding: str) -> bytes:
-        """Read the body to its end and return it, decompressed if `encoding` is "gzip" and not "".
-        SendError if it is larger than `MAX_BODY` (after decompression), incomplete after
-        `self.end`, or cannot be decoded; httpx's errors for a failing connection.
+        """Read the body to its end and return it, decompressed if `encoding` is "gzip", as sent if
+        it is "". SendError if it is larger than `MAX_BODY` (after decompression), incomplete after
+        `self.end`, or cannot be decoded; httpx's other errors for a failing connection. Closing is
+        left to the caller.
         """
         chunks: list[bytes] = []
         size = 0

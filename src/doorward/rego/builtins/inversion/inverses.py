@@ -143,7 +143,9 @@ def invert_plus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
 
 
 def invert_minus(i: int, want: Any, o: Sequence[Any]) -> Iterable[Any]:
-    """Candidates for operand `i` of `-`, for numbers or, if `want` is a set, for sets."""
+    """Candidates for operand `i` of `-`: the number that gives `want`; if `want` is a set, sets
+    with which the difference may be `want`.
+    """
     if kind_name(want) == "set":
         return [want | o[1], want] if i == 0 else [o[0] - want]
     return [want + o[1]] if i == 0 else [o[0] - want]

@@ -300,8 +300,9 @@ class _Node:
         )
 
     def insert(self, step: Value, value: Value) -> None:
-        """Insert `value` before the index, or under the key, `step`. BuiltinError for an index that
-        is invalid or out of range, for a value of a set that does not equal `step`, or in a scalar.
+        """Insert `value` before the index, or under the key, `step`, where it replaces what an
+        object has. BuiltinError for an index that is invalid or out of range (the length itself
+        appends), for a value of a set that does not equal `step`, or in a scalar.
         """
         self._settle(step)
         self._unfold()

@@ -49,6 +49,9 @@ def _size(draft: int) -> str:
 
 
 def _definitions(draft: int) -> dict[str, Any]:
+    """Return the `definitions` of a draft's schema: the parts that several of its keywords refer
+    to.
+    """
     names: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
     return {
         "schemaArray": {"type": "array", "minItems": 1, "items": {"$ref": "#"}},

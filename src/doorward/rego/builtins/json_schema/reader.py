@@ -457,8 +457,8 @@ def _count(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _pattern(part: _Part, keyword: str, value: Any) -> None:
-    """Read `pattern`. BuiltinError unless it is a string with a valid regular expression,
-    LimitError for one that is too large.
+    """Add the rule of `pattern` to the part's schema. BuiltinError unless `value` is a string with
+    a valid regular expression, LimitError for one that is too large.
     """
     if not isinstance(value, str):
         raise _invalid_type("string", keyword)

@@ -479,7 +479,10 @@ def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        """Match the branch that the condition selects; add its errors after one for the keyword."""
+        """Match the branch that the condition selects with `value`. If it fails, add an error for
+        `then` or `else` to `result`, followed by those of the branch; errors of the condition
+        itself do not count.
+        """
         holds = not match.result(condition, value, path).errors
         name = "then" if holds else "else"
         if name not in branches:
@@ -533,7 +536,7 @@ def each_item(schema: Schema) -> Rule:
 
 def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
     """Return the rule of `items` with one schema for each position. Items after those must match
-    `more`; False forbids them.
+    `more`; True allows any, False forbids them.
     """
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:

@@ -137,7 +137,8 @@ def _signature(declaration: Any) -> Function:
 
 def _read(document: Any, depth: int = 0) -> Type:
     """Parse a type in the notation of capabilities files, which is nested in `depth` others. A set
-    without `of` is one of any. ValueError if it is invalid or nested more than `MAX_DEPTH` deep.
+    without `of` is one of any; `any` without `of` is the type any. ValueError if it is invalid or
+    nested more than `MAX_DEPTH` deep.
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"types are nested more than {MAX_DEPTH} levels deep")

@@ -93,8 +93,10 @@ class _Search:
     signatures: int = 0
 
     def chains(self, chain: list[Certificate]) -> Iterator[list[Certificate]]:
-        """Yield the chains that continue `chain` to the root and whose certificates and signatures
-        are valid; policies, purposes and names are not checked.
+        """Yield the chains that begin with `chain`, continue through intermediates and end with the
+        root, each link checked: issuer, signature, validity, and that the issuer may issue here.
+        Policies, purposes and names are not checked, nor is the last certificate of `chain`. After
+        `MAX_SIGNATURES` no more are found.
         """
         child = chain[-1]
         if self._continues(chain, self.root):
@@ -124,8 +126,8 @@ class _Search:
         return not is_limited or len(chain) - 1 <= parent.max_path
 
     def check_validity(self, certificate: Certificate) -> None:
-        """Raise Unverified if the certificate is not valid at the time, or has a critical extension
-        that is not understood. Checks the deadline.
+        """Raise Unverified if the certificate is not valid at the time in the options, or has a
+        critical extension that is not understood. Checks the deadline.
         """
         self.check_deadline()
         if certificate.unhandled:

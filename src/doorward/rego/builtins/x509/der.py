@@ -193,8 +193,9 @@ _GENERALIZED_FORM: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(Z
 
 
 def _read_time(content: bytes, tag: int) -> datetime | None:
-    """Return the time in the content of an element; None for another form, a date or time that
-    does not exist, a zone of +0000, or a year that Python does not know.
+    """Return the time in the content of an element of the kind `tag`, UTC_TIME (years 1950 to 2049)
+    or else a generalized time; None for another form, a date or time that does not exist, a zone of
+    +0000, or a year that Python does not know.
     """
     if tag == UTC_TIME:
         match = _UTC_FORM.fullmatch(content)

@@ -170,8 +170,8 @@ def _signed_fields(raw: bytes, key: PublicKey, subject: Name) -> Object:
 
 
 def _name(name: Name) -> Object:
-    """The object of a distinguished name with the fields of Go's `pkix.Name`; `Names` holds all
-    attributes in order.
+    """The object of a distinguished name with the fields of Go's `pkix.Name`: of an attribute that
+    may occur once the last value, of others a list or null; `Names` holds all attributes in order.
     """
     fields: Object = {
         known: "" if known in _ONE_OF else None for known in sorted(_NAME_FIELDS.values())

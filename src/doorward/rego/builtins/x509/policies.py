@@ -71,10 +71,10 @@ class _Graph:
                 self.remove(level, policy)
 
     def add_level(self, policies: Sequence[Oid], *, allows_any: bool) -> None:
-        """Add a level for the next certificate, which has `policies`: those that the level above
-        expects, or all if that has any policy. If any policy is among them and `allows_any`, all
-        others that the level above expects are added too. Policies above from which none follows
-        are taken out.
+        """Add a level for the next certificate, with those of its `policies` that the level above
+        expects, or all of them if any policy is in that level. If any policy is among them and
+        `allows_any`, the others that the level above expects are added too. Policies above from
+        which none follows are taken out.
         """
         above = self.last
         by_expected: dict[Oid, list[_Node]] = {}

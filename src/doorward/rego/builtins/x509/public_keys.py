@@ -99,8 +99,8 @@ def parse_public_key(element: Element) -> PublicKey:
 
 
 def _rsa(parameters: bytes, data: bytes) -> Value:
-    """Return modulus and exponent; ValueError if the key is malformed, one of them is not above 0,
-    or the parameters are not NULL.
+    """Return modulus and exponent as an object with `N` and `E`; ValueError if the key is
+    malformed, one of them is not above 0, or the parameters are not NULL.
     """
     if parameters != b"\x05\x00":
         raise ValueError("x509: RSA key missing NULL parameters")
@@ -128,8 +128,9 @@ def _dsa(parameters: bytes, data: bytes) -> Value:
 
 
 def _ecdsa(parameters: bytes, data: bytes) -> Value:
-    """Return the point of the key, which must be written in full; ValueError if it is malformed or
-    not on the curve, or for another curve than those in `_CURVES`.
+    """Return the point of the key as an object with `X`, `Y` and an empty `Curve`; it must be
+    uncompressed. ValueError if it is malformed or not on the curve, or for another curve than those
+    in `_CURVES`.
     """
     curve = _CURVES.get(Reader(parameters).oid("x509: invalid ECDSA parameters"))
     if curve is None:

@@ -307,7 +307,9 @@ class Builder:
         return function
 
     def _go_to(self, block: list[ast.stmt]) -> None:
-        """Continue in a block outside all loops and tests; levels are counted from 0 again."""
+        """Continue at the end of `block`, which is outside all loops and tests: levels are counted
+        from 0 again, and a failing test does not return early.
+        """
         self.block = block
         self.loops = self.depth = 0
         self.conditional = True
