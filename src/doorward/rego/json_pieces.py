@@ -372,8 +372,9 @@ class _Reader:
         return character == closing
 
     def _several(self, opening: str, closing: str, cuts: _Cuts) -> Any:
-        """Parse all complete members in the window as one container and return it. None, with
-        nothing consumed, if there are too few or they cannot be cut safely.
+        """Parse the members in the window up to the last cut at once, as one container between
+        `opening` and `closing`, and return it. None, with nothing consumed, if there are too few,
+        or if they cannot be cut safely, which `cuts` counts: after `_MISSES` times none is tried.
         """
         if cuts.misses >= _MISSES or not cuts.mark:
             return None

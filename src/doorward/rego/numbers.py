@@ -475,7 +475,7 @@ def is_integer(mantissa: int, exponent: int) -> bool:
 
 
 def whole_part(mantissa: int, exponent: int) -> int:
-    """Return the integer part of `mantissa * 2**exponent`, truncated."""
+    """Return the integer part of `mantissa * 2**exponent`, truncated toward zero."""
     if exponent >= 0:
         return mantissa << exponent
     integral = abs(mantissa) >> -exponent
@@ -550,8 +550,8 @@ def _lay_out(text: str) -> str:
 
 
 def _layout(digits: str, exponent10: int) -> str:
-    """Lay out digits: exponent form below 1e-4 and from 1e6 on; integers come here only from 2**64
-    on.
+    """Return the significant digits `d.ddd * 10**exponent10` as text without a sign: in exponent
+    form below 1e-4 and from 1e6 on. Integers come here only from 2**64 on.
     """
     if exponent10 < -4 or exponent10 >= 6:
         point = "." + digits[1:] if len(digits) > 1 else ""

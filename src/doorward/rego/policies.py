@@ -298,8 +298,9 @@ class Policies:
             return self._traced[indexed]
 
     def code_for(self, mocked: frozenset[str]) -> Code:
-        """Return code in which calls of the functions in `mocked` can be replaced by `with`. Up to
-        `MAX_VARIANTS` such codes are cached.
+        """Return code in which calls of the functions in `mocked`, perhaps of others too, can be
+        replaced by `with`. Up to `MAX_VARIANTS` such codes are cached; a further one takes the
+        place of the oldest.
         """
         # Policies that use `with` themselves have code that checks for these replacements already.
         if mocked <= self.code.plan.mocked:

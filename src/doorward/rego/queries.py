@@ -422,8 +422,9 @@ class Query:
         return self._evaluate(evaluation, read, lambda: read)
 
     def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
-        """Evaluate and return the value, or without `single` the rows. EvalError if the evaluation
-        fails.
+        """Return the value of the query's only expression, UNDEFINED if it has none; without
+        `single`, the rows of all expressions, a tuple for each solution. EvalError if exact code
+        fails, too.
         """
         work = self._value if single else self._bindings
         assert work is not None

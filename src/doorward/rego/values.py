@@ -672,8 +672,8 @@ def distinct(values: list[Value]) -> list[Value]:
 
 
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
-    """Yield the (key, value) pairs of an array, object or set in Rego's order; nothing for other
-    values.
+    """Yield the (key, value) pairs of a collection in Rego's order: an array's keys are its
+    indexes, a set's members are keys and values. Nothing for other values.
     """
     if isinstance(collection, list):
         yield from enumerate(collection)

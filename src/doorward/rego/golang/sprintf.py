@@ -518,8 +518,8 @@ def _integer(number: int, verb: str, spec: _Spec) -> str | None:
 
 
 def _prefix(digits: str, verb: str, base: int, spec: _Spec) -> str:
-    """Return the prefix of an integer, such as `0x`, for a verb, its base and its flags; "" for
-    none.
+    """Return the prefix of an integer, such as `0x`, that a verb of this base and its flags ask
+    for; "" for none. `digits`: the number as formatted; a leading 0 stands for an octal prefix.
     """
     octal = "0" if spec.sharp and base == 8 and not digits.startswith("0") else ""
     if verb == "O":

@@ -46,8 +46,9 @@ def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> st
 
 
 def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
-    r"""Return a character as Go's quoting shows it: itself, or an escape such as `\n`, `\xff` or
-    `\u00e9`. `ascii_only` escapes all others than ASCII.
+    r"""Return a character as Go's quoting in `mark`s shows it: itself if it is printable, or an
+    escape such as `\n`, `\xff` (also for a byte that is not UTF-8) or `\u00e9`. `ascii_only`
+    escapes all others than ASCII.
     """
     if char == mark:
         return "\\" + char

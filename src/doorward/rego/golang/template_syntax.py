@@ -364,8 +364,9 @@ class _Parser:
             self.template.defined[name] = body
 
     def branch(self, kind: str, tokens: list[_Token], depth: int, *, loops: int) -> Branch:
-        """Parse `if`, `with` or `range`, with its `else`, up to and including `end`. Variables
-        declared in it go out of scope. `loops` counts the `range` around its body, itself included.
+        """Parse `if`, `with` or `range` (`kind`), from the `tokens` behind that word on, with its
+        `else`, up to and including `end`. Variables declared in it go out of scope. `loops` counts
+        the `range` around its body, itself included; `depth` the blocks around it.
         """
         scope = len(self.variables)
         pipeline = self.pipeline(_strip(tokens), ranges=kind == "range")

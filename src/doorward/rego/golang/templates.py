@@ -289,8 +289,9 @@ class _Run:
         return value
 
     def command(self, command: Command, dot: Any, final: Any) -> Any:
-        """Return the value of a command; `final` is the value piped into it, or `_MISSING`.
-        BuiltinError for operands of something that is not a function, and for `nil` alone.
+        """Return the value of a command: the result of a function with its operands, or the value
+        of a single operand. `final` is the value piped into it, or `_MISSING`. BuiltinError for
+        operands of something that is not a function, and for `nil` alone.
         """
         first, *rest = command.operands
         if isinstance(first, Function):
@@ -330,9 +331,9 @@ class _Run:
         raise _execution_error(f"undefined variable: {name}")
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
-        """Call a function of templates and return its result. `and` and `or` stop at the operand
-        that decides. Counts a step and checks the deadline. BuiltinError for a wrong number or kind
-        of operands.
+        """Call a function of templates and return its result; `final`, the value piped into it, is
+        its last operand unless it is `_MISSING`. `and` and `or` stop at the operand that decides.
+        Counts a step and checks the deadline. BuiltinError for a wrong number or kind of operands.
         """
         self.step()
         # A function may have a whole document to write: each call looks.
@@ -360,8 +361,8 @@ def _check_count(name: str, values: list[Any]) -> list[Any]:
 
 
 def _at(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the value at a path of fields, None if one of them is missing; BuiltinError for a
-    field of a value that is not an object.
+    """Return the value at a path of fields, None if one of them is missing or the last one is null;
+    BuiltinError for a field of a value that is not an object, such as a null on the way.
     """
     for name in names:
         if value is None:
@@ -459,6 +460,8 @@ _NO_VALUE: Final = "<no value>"
 
 
 def _escape(escape: Callable[[str], str]) -> Callable[..., str]:
+    """Return the template function that joins its operands as `print` does and applies `escape`."""
+
     def run(*values: Any) -> str:
         """Execute one of the escaping functions: return the operands, joined as by `print`,
         escaped; a missing value is `<no value>`.

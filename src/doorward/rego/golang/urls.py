@@ -76,8 +76,8 @@ def path_unescape(text: str) -> str:
 
 
 def parse_query(query: str) -> dict[str, list[str]]:
-    """Return the names in a query with their values, in order. BuiltinError for an invalid escape,
-    a semicolon (as in Go), or more than `MAX_PAIRS` pairs.
+    """Return the names in a query with their values, both decoded, in order. BuiltinError for an
+    invalid escape, a semicolon (as in Go), or more than `MAX_PAIRS` pairs.
     """
     values: dict[str, list[str]] = {}
     fault: BuiltinError | None = None

@@ -230,8 +230,8 @@ class _Reader:
         return value
 
     def _merge(self, node: Node) -> Iterator[dict[Key, Value]]:
-        """Yield the objects that a merge key names, the one with precedence last; BuiltinError for
-        other values.
+        """Yield the objects in the value of a merge key (`<<`), a mapping or a sequence of
+        mappings, the one with precedence last; BuiltinError for another value.
         """
         # Of several, the first has precedence.
         for item in reversed(node.value) if node.kind == "sequence" else [node]:

@@ -246,8 +246,9 @@ class _Walk:
                 yield from self._step(pos, plugged, node, here)
 
     def _end(self, plugged: Path, node: Node | None) -> Solutions:
-        """Unify the document at the end of the path with the result, or save the equation if it is
-        unknown. `node` is the rule at the path, None if there is none.
+        """Yield for each way in which the document at `plugged`, the end of the path, equals the
+        result; if it is unknown, save the equation and yield once. Nothing if there is no document.
+        `node` has the rules at or below the path, None if there are none.
         """
         search = self.search
         if search.is_unknown(Ref(plugged), self.b1):

@@ -316,8 +316,8 @@ class _Function:
                 yield
 
     def _holding(self, rule: Rule, bindings: Bindings, output: Term | None) -> Solutions:
-        """Yield for each solution of a rule's body, and then of `output`, if given, being equal to
-        the rule's value.
+        """Yield for each solution of a rule's body (of an `else` branch under the condition that no
+        earlier one holds); with `output` only those in which that equals the rule's value.
         """
         search, site = self.search, self.site
         for _ in search.branch(rule, bindings):

@@ -639,8 +639,9 @@ class _Stages:
         return tuple(out)
 
     def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
-        """Return `term` for a position in which a reference or comprehension may stand. References
-        inside it become variables, whose equations are appended to `out`.
+        """Return `term` for a position in which a reference or comprehension may stand: it stays
+        one, but those inside it become variables, whose equations, with the `with` of `expr`, are
+        appended to `out`.
         """
         if type(term) is Ref:
             if all([type(part) in _ATOMS for part in term.parts]):
@@ -652,8 +653,8 @@ class _Stages:
         return self._operand(term, expr, out)
 
     def _operand(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
-        """Return `term` with references and comprehensions replaced by new variables, whose
-        equations are appended to `out`.
+        """Return `term` with references and comprehensions, itself included, replaced by new
+        variables, whose equations, with the `with` of `expr`, are appended to `out`.
         """
         match term:
             case Constant() | Var():

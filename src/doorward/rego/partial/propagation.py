@@ -270,7 +270,8 @@ class _EqualVariables:
 
     def merge(self, a: str, b: str) -> bool:
         """Unite the sets of two variables, represented by a live variable if one of the two roots
-        is live. Return False if the sets have different constants.
+        is live, and with the constant of either. Return False if they have different constants;
+        they are united all the same.
         """
         one, other = self.make(a), self.make(b)
         if one is other:

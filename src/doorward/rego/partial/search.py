@@ -159,8 +159,8 @@ class Search:
 
     def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
         """Yield for each solution of all expressions of `body`, at least one, from left to right
-        with backtracking. Comparisons of the input that have no solution are recorded in
-        `failures`. Closing the iterator undoes all bindings.
+        with backtracking. `number` is that of this evaluation of the body. Comparisons of the input
+        that have no solution are recorded in `failures`. Closing the iterator undoes all bindings.
         """
         count = len(body)
         # A list of generators instead of generators in generators: a body may have more expressions
@@ -481,8 +481,8 @@ class Search:
     def unify_all(
         self, left: Sequence[Term], right: Sequence[Term], b1: Bindings, b2: Bindings, site: Site
     ) -> Solutions:
-        """Yield for each way in which the terms of two sequences are equal, position by
-        position.
+        """Yield for each way in which the terms of two sequences of one length are equal, position
+        by position: `left` read in the bindings `b1`, `right` in `b2`. Once if they are empty.
         """
         return self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
 

@@ -101,9 +101,9 @@ class _Plugging:
         self._sizes: dict[int, int] = {}
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """Return the term with bound variables replaced, and the unbound ones by the name that they
-        have in the residual; comprehensions are returned unchanged. EvalError if the term has more
-        than `MAX_TERM` parts, counting shared parts each time.
+        """Return the term with bound variables replaced, and unbound ones by what the function
+        `_name` returns for them; comprehensions are returned unchanged. EvalError if the term has
+        more than `MAX_TERM` parts, counting shared parts each time.
         """
         if type(term) is Var:
             target, where = apply(term, bindings)

@@ -495,7 +495,9 @@ class Evaluation(Context):
         return itertools.chain.from_iterable(self._batches(iter(answers)))
 
     def _pieces(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """Yield slices of a sequence, checking the deadline before each."""
+        """Yield slices of at most `check_interval` items of a sequence, checking the deadline
+        before each (EvalError).
+        """
         start = 0
         while start < len(items):
             self._check_deadline()

@@ -235,8 +235,8 @@ def one_of_function(before: Any, value: Any, span: Span) -> Any:
 
 
 def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
-    """Set `out[key] = value`. EvalError at `span` if the key has a different value; of equal values
-    the first stays.
+    """Set `out[key] = value`, with the key, any Rego value, in key form. EvalError at `span` if the
+    key has a different value; of equal values the first stays.
     """
     if type(key) is not str:
         key = to_key(key)

@@ -199,8 +199,8 @@ def _default_scope(annotations: Annotations, target: Statement | None) -> str:
 
 
 def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
-    """Yield the errors of an annotation whose scope is unknown, does not suit the statement below
-    it, or does not allow `entrypoint`.
+    """Yield an error if the scope of an annotation is unknown or does not suit `target`, the
+    statement below it, and one if it has `entrypoint` in a scope that does not allow it.
     """
     scope = annotations.scope
     if scope not in SCOPES:

@@ -605,8 +605,8 @@ class TermWriter:
         self.layout.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
-        """Write the inside of an array or set comprehension; `pair` are its brackets, `span` is
-        that of the whole.
+        """Write the inside of an array or set comprehension, `head | body`; its brackets `pair` are
+        left to the caller. `span` is that of the whole.
         """
         if head.span.row > span.row:
             self.layout.end_line()
