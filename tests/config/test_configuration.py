@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from doorward.config.configuration import (
     ConfigError,
     DecisionLogs,
     Evaluation,
+    active_config,
     parse_config,
     read_config,
 )
@@ -327,3 +329,8 @@ def test_a_cache_has_no_less_than_no_entries() -> None:
     value = "inter_query_builtin_value_cache"
     with pytest.raises(ConfigError, match=r"max_num_entries must not be negative but is -2"):
         parse(f"caching: {{{value}: {{named: {{io_jwt: {{max_num_entries: -2}}}}}}}}")
+
+
+def test_the_active_configuration_has_no_password_of_a_url() -> None:
+    text = json.dumps({"services": {"s": {"url": "https://u:geheim@h/x"}}})
+    assert "geheim" not in str(active_config(parse_config(text, environment={})))

@@ -22,7 +22,7 @@ from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE
 
 from doorward.config.configuration import parse_config
-from doorward.config.services import ClientTls, Service
+from doorward.config.services import AwsSigning, AwsSource, AzureIdentity, ClientTls, Service
 from doorward.control.answers import ServiceError
 from doorward.control.client import ServiceClient
 from doorward.telemetry.tracing import Tracer
@@ -292,6 +292,85 @@ def test_client_certificates_are_sent_and_read_again(tmp_path: Path) -> None:
         asking.close()
         server.shutdown()
         server.server_close()
+
+
+class Keys(BaseHTTPRequestHandler):
+    """Answers as a service, and as what gives a token with a line break for it."""
+
+    def do_GET(self) -> None:
+        body = b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "geheim\\nx"}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+AWS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "r"}
+METADATA = AwsSigning((AwsSource("metadata", "r"),))
+CONTAINER = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ({"headers": {"x-key": "geheim\n"}}, {}),
+        ({"headers": {"x-key": "geheim\xe9"}}, {}),
+        (
+            {"credentials": AwsSigning((AwsSource("environment"),))},
+            {**AWS, "AWS_SESSION_TOKEN": "geheim\n"},
+        ),
+        (
+            {"credentials": AwsSigning((AwsSource("environment"),), version="4a")},
+            {**AWS, "AWS_SESSION_TOKEN": "geheim\n"},
+        ),
+        (
+            {"credentials": METADATA},
+            {CONTAINER: "URL", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "geheim\n"},
+        ),
+        ({"credentials": METADATA}, {CONTAINER: "URL"}),
+        ({"credentials": METADATA}, {CONTAINER: "http://u:geheim@127.0.0.1:1"}),
+        (
+            {"credentials": AzureIdentity()},
+            {"IDENTITY_ENDPOINT": "URL", "IDENTITY_HEADER": "geheim\n"},
+        ),
+        ({"url": "http://u:geheim@127.0.0.1:1"}, {}),
+        ({"url": "http://127.0.0.1:1/x?sig=geheim"}, {}),
+    ],
+)
+def test_no_error_quotes_a_credential(
+    options: dict[str, Any], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Keys)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, url if value == "URL" else value)
+    asking = ServiceClient(Service(**{"name": "s", "url": url, **options}))
+    try:
+        with pytest.raises(ServiceError) as caught:
+            asking.request("GET", "x")
+        assert "geheim" not in str(caught.value)
+    finally:
+        asking.close()
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE)
+
+
+def test_an_empty_scheme_or_token_gives_a_header_that_can_be_sent() -> None:
+    seen: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(200)
+
+    client(respond, credentials={"bearer": {"scheme": "", "token": "t"}}).request("GET", "x")
+    client(respond, credentials={"bearer": {}}).request("GET", "x")
+    assert seen == ["Bearer t", "Bearer"]
 
 
 class Waiting(BaseHTTPRequestHandler):

@@ -57,7 +57,7 @@ from doorward.config.status_options import StatusOptions
 from doorward.config.trace_options import TraceBlock, TraceOptions
 from doorward.config.upload_options import FileOptions, UploadOptions
 from doorward.rego import Value, from_python
-from doorward.rego.shared import Key, names_all_below, names_credential
+from doorward.rego.shared import Key, mask_credentials, names_all_below, names_credential
 
 __all__ = [
     "EXT_AUTHZ",
@@ -647,7 +647,9 @@ def _show(value: Any) -> Value:
     """Return a value as `/v1/config` shows it: without credentials, at any depth."""
     if isinstance(value, Mapping):
         return _without_credentials(value)
-    return [_show(each) for each in value] if isinstance(value, list) else from_python(value)
+    if isinstance(value, list):
+        return [_show(each) for each in value]
+    return mask_credentials(value) if isinstance(value, str) else from_python(value)
 
 
 def _config(top: Block) -> Config:

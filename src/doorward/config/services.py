@@ -62,7 +62,7 @@ class Bearer:
 
     token: str = option("token", TEXT, "", "the token", is_secret=True)
     token_path: str = option("token_path", TEXT, "", "a file with the token, read for each request")
-    scheme: str = option("scheme", TEXT, "Bearer", "the scheme in `Authorization`")
+    scheme: str = option("scheme", text_or("Bearer"), "Bearer", "the scheme in `Authorization`")
     is_pair: bool = False
     """True if the token is `user:password` and is sent in base64, as registries expect."""
 

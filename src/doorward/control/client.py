@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import httpx
 
 from doorward import __version__
-from doorward.base.os_errors import describe_os_error, os_reason
+from doorward.base.os_errors import describe_os_error
 from doorward.config.services import ClientTls, Service
 from doorward.control.answers import WITHIN, Answer, ServiceError
 from doorward.control.credentials import CredentialsError, auth_for
 from doorward.control.fetching import origin_of
 from doorward.http_client.deadlines import finished_by, with_deadlines
 from doorward.http_client.decoding import DecodingError, decoded_body
+from doorward.http_client.errors import describe_failure, describe_request
 
 if TYPE_CHECKING:
     from doorward.telemetry.tracing import Tracer
@@ -112,7 +113,8 @@ class ServiceClient:
         """
         url = f"{self.service.url}/{path.strip('/')}"
         sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}
-        sent |= {name.lower(): value for name, value in self.service.headers.items()}
+        # Without blanks around values, which Go's client removes and ours refuses.
+        sent |= {name.lower(): value.strip(" \t") for name, value in self.service.headers.items()}
         sent |= {name.lower(): value for name, value in (headers or {}).items()}
         if self._tracer is None:
             return self._ask_service(method, url, sent, content, wait, limit)
@@ -130,7 +132,8 @@ class ServiceClient:
         Go's, `Get "URL": reason`. `wait` adds seconds to the time for all of it; `limit` is the
         largest body in bytes.
         """
-        named = f'{method.capitalize()} "{url}"'
+        # Without the query, which may be a signature, as of a shared URL of Azure.
+        named = describe_request(method, url.partition("?")[0])
         until = time.monotonic() + WITHIN + wait
         try:
             with self._connected() as client:
@@ -191,7 +194,7 @@ class ServiceClient:
         """
         request.headers["user-agent"] = USER_AGENT
         request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()
-        named = f'{request.method.capitalize()} "{request.url.copy_with(query=None)}"'
+        named = describe_request(request.method, str(request.url.copy_with(query=None)))
         # Tokens come from others than the service: no certificate of ours, no authority of its.
         verify = not self.service.allow_insecure_tls
         try:
@@ -308,8 +311,7 @@ def _reason(error: Exception) -> str:
         return "net/http: timeout awaiting response headers"
     if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
         return "unexpected EOF" if "complete message" in str(error) else "EOF"
-    text = os_reason(error) or str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]
+    return describe_failure(error)
 
 
 def _files_of(service: Service) -> tuple[str, ...]:

@@ -85,7 +85,8 @@ class _TokenAuth(httpx.Auth):
             if self._token is None or self._clock() >= self._token.until:
                 text, seconds = self._get()
                 self._token = _Token(text, self._clock() + seconds)
-        request.headers["Authorization"] = f"{self._scheme} {self._token.text}"
+        # Without the blank that follows the scheme if there is no token.
+        request.headers["Authorization"] = f"{self._scheme} {self._token.text}".strip()
         yield request
 
 

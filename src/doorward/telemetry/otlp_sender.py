@@ -11,7 +11,7 @@ import time
 from typing import Any, Final, Protocol
 
 from doorward import __version__
-from doorward.base.os_errors import describe_os_error, os_reason
+from doorward.base.os_errors import describe_os_error
 from doorward.config.blocks import ConfigError
 from doorward.config.trace_options import TraceOptions
 
@@ -104,6 +104,7 @@ class _HttpSender(_Attempts):
         status in `_RETRIED`.
         """
         from doorward.http_client.deadlines import finished_by
+        from doorward.http_client.errors import describe_failure
 
         content = gzip.compress(message, mtime=0) if self._options.zips else message
         try:
@@ -115,7 +116,7 @@ class _HttpSender(_Attempts):
                 response = self._client.send(request, stream=True)
                 response.close()
         except self._errors as error:
-            return os_reason(error) or str(error) or type(error).__name__, True
+            return describe_failure(error), True
         if response.is_success:
             return None
         status = response.status_code

@@ -26,8 +26,8 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import httpx
 
-from doorward.base.os_errors import os_reason
 from doorward.http_client.decoding import DecodingError, decoded
+from doorward.http_client.errors import describe_failure, describe_request
 from doorward.rego.builtins.http_client.message import (
     Certificates,
     HTTPRequest,
@@ -141,7 +141,7 @@ class _Exchange:
         except httpx.TimeoutException:
             return _timeout_error(self.request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            return SendError(f"{_request_text(self.request)}: {_reason(error)}")
+            return SendError(f"{_request_text(self.request)}: {describe_failure(error)}")
 
     def _exchange(self) -> HTTPResponse:
         """Return the response, after at most `MAX_REDIRECTS` redirects if the request follows them.
@@ -155,7 +155,7 @@ class _Exchange:
         try:
             client = self.sender.client_for(request.certificates, socket)
         except (SendError, OSError, ValueError) as error:
-            raise _internal(f"{_request_text(request)}: {_reason(error)}") from None
+            raise _internal(f"{_request_text(request)}: {describe_failure(error)}") from None
         for _ in range(MAX_REDIRECTS + 1):
             left = self.end - time.monotonic()
             if left <= 0:
@@ -262,7 +262,7 @@ class _Exchange:
                     raise _timeout_error(self.request)
                 chunks.append(chunk)
         except (DecodingError, httpx.ProtocolError) as error:
-            raise _internal(f"{_request_text(self.request)}: {_reason(error)}") from None
+            raise _internal(f"{_request_text(self.request)}: {describe_failure(error)}") from None
         return b"".join(chunks)
 
 
@@ -304,13 +304,7 @@ def _status(response: httpx.Response) -> str:
 
 
 def _request_text(request: HTTPRequest) -> str:
-    """The method and URL as Go's errors show them, `Get "http://…"`, with `***` for a password."""
-    # Also of a URL that `urlsplit` refuses.
-    head, slashes, rest = request.url.partition("//")
-    end = re.search(r"[/?#]|\Z", rest).start()  # type: ignore[union-attr] # the end always matches
-    user, at, host = rest[:end].rpartition("@")
-    address = f"{user.partition(':')[0]}:***@{host}" if at else host
-    return f'{request.method.capitalize()} "{head}{slashes}{address}{rest[end:]}"'
+    return describe_request(request.method, request.url)
 
 
 def _internal(text: str) -> SendError:
@@ -325,14 +319,6 @@ def _timeout_error(request: HTTPRequest) -> SendError:
     error = SendError(f"{_request_text(request)}: request timed out")
     error.timed_out = True
     return error
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of the system's error that led to `error`, else its own text, or its class
-    if it has none, with a lower-case first letter.
-    """
-    text = os_reason(error) or str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]
 
 
 def _split_socket(url: str) -> tuple[str, str]:
