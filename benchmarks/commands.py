@@ -22,8 +22,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Work:
     theirs: list[list[str]] = field(default_factory=list)
     goal: float | None = None
     """How many times OPA's CPU it may take."""
+    prepare: Callable[[], object] = field(default=int, kw_only=True)
+    """Writes the files of the commands; called only for work that is measured."""
     next_to_ours: bool = False
     """Whether the peer is another command of ours: the name says which."""
     again: bool = False
@@ -87,12 +90,19 @@ class Row:
         return self.ours.seconds / self.theirs.seconds
 
 
-def cost(commands: list[list[str]], environment: dict[str, str]) -> Cost:
-    """What `commands` take, one after the other. SystemExit if one cannot be run at all."""
+def cost(commands: list[list[str]], environment: dict[str, str], folder: Path) -> Cost:
+    """Return what `commands` take, run in `folder` one after the other.
+
+    SystemExit if one of them fails otherwise than a failed test does.
+    """
     total = Cost(0.0, 0.0)
     for command in commands:
         process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -109,8 +119,13 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
     yield Work(EMPTY, [[sys.executable, "-c", ""]])
     yield Work("`import doorward.rego`", [[sys.executable, "-c", "import doorward.rego"]])
 
-    def both(name: str, *arguments: str, goal: float | None = None) -> Work:
-        return Work(name, [[ours, *arguments]], [[OPA, *arguments]], goal)
+    def both(
+        name: str,
+        *arguments: str,
+        goal: float | None = None,
+        prepare: Callable[[], object] = int,
+    ) -> Work:
+        return Work(name, [[ours, *arguments]], [[OPA, *arguments]], goal, prepare=prepare)
 
     one = folder / "one.rego"
     one.write_text(ONE_RULE)
@@ -119,19 +134,28 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
     yield both("`fmt` of one rule", "fmt", str(one), goal=6)
     for rules, goal in ((1_000, 4), (10_000, 5)):
         file = folder / f"rules{rules}.rego"
-        file.write_text(lookup(rules).source)
-        yield both(f"`check` of {rules:,} rules", "check", str(file), goal=goal)
-        same = both(f"`check` of {rules:,} rules, again", "check", str(file), goal=0.8)
+        write = partial(write_rules, file, rules)
+        yield both(f"`check` of {rules:,} rules", "check", str(file), goal=goal, prepare=write)
+        same = both(
+            f"`check` of {rules:,} rules, again", "check", str(file), goal=0.8, prepare=write
+        )
         yield replace(same, again=True)
         yield from formatting(folder, ours, file, rules)
         bundle = ("-o", str(folder / "bundle.tar.gz"))
-        yield both(f"`build` of {rules:,} rules", "build", str(file), *bundle, goal=3)
+        yield both(
+            f"`build` of {rules:,} rules", "build", str(file), *bundle, goal=3, prepare=write
+        )
         query = ("eval", "-d", str(file), "data.x")
-        same = both(f"`eval` on {rules:,} rules, again", *query, goal=0.8)
+        same = both(f"`eval` on {rules:,} rules, again", *query, goal=0.8, prepare=write)
         yield replace(same, again=True)
-    policies, schemas = annotated(folder)
+    policies, schemas = folder / "policies", folder / "schemas"
     arguments = ("check", "--schema", str(schemas), str(policies))
-    yield both("`check --schema`, 200 packages", *arguments, goal=3)
+    yield both(
+        "`check --schema`, 200 packages",
+        *arguments,
+        goal=3,
+        prepare=partial(write_annotated, policies, schemas),
+    )
     for path in options.tests:
         yield both(f"`test` of {Path(path).name}", "test", path, goal=2)
     for path in options.folders_v0:
@@ -144,22 +168,31 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
         yield Work(name, [[ours, *a] for a in each], [[OPA, *a] for a in each], 4)
 
 
+def write_rules(file: Path, rules: int) -> None:
+    file.write_text(lookup(rules).source)
+
+
 def formatting(folder: Path, ours: str, file: Path, rules: int) -> Iterator[Work]:
     """`fmt` of policies that are formatted, and of others, next to our own `check`."""
-    # `lookup` writes each body on one line, which `fmt` takes apart.
     formatted = folder / f"formatted{rules}.rego"
-    formatted.write_bytes(
-        subprocess.run([ours, "fmt", str(file)], capture_output=True, check=True).stdout
-    )
-    for path, how in ((formatted, "formatted"), (file, "other")):
+
+    def write_formatted() -> None:
+        # `lookup` writes each body on one line, which `fmt` takes apart.
+        write_rules(formatted, rules)
+        subprocess.run([ours, "fmt", "-w", str(formatted)], check=True)
+
+    write_other = partial(write_rules, file, rules)
+    for path, how, prepare in (
+        (formatted, "formatted", write_formatted),
+        (file, "other", write_other),
+    ):
         name = f"`fmt` of {rules:,} {how} rules, next to our own `check`"
         command, check = [ours, "fmt", str(path)], [ours, "check", str(path)]
-        yield Work(name, [command], [check], 1.3, next_to_ours=True)
+        yield Work(name, [command], [check], 1.3, next_to_ours=True, prepare=prepare)
 
 
-def annotated(folder: Path) -> tuple[Path, Path]:
-    """200 packages whose METADATA name a schema of 300 kB, and the folder of the schema."""
-    policies, schemas = folder / "policies", folder / "schemas"
+def write_annotated(policies: Path, schemas: Path) -> None:
+    """Write 200 packages whose METADATA name a schema of 300 kB, and the schema."""
     for each in (policies, schemas):
         each.mkdir()
     (schemas / "input.json").write_text(json.dumps(_schema(5)))
@@ -169,7 +202,6 @@ def annotated(folder: Path) -> tuple[Path, Path]:
             f'package app.m{n}\n\ndeny contains msg if {{\n\tinput.k1.k2.k3.k4.k5 == "x{n}"\n'
             '\tsome k, v in input.k2\n\tv.k1.k2 != "y"\n\tmsg := sprintf("bad %s", [k])\n}\n'
         )
-    return policies, schemas
 
 
 def _schema(depth: int) -> dict[str, Any]:
@@ -184,16 +216,19 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
     first: Row | None = None
     known = {} if options.opa or not options.markdown else recorded(options.markdown)
     with tempfile.TemporaryDirectory() as name:
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{name}/bytecode"}
+        # Ours and theirs read the configuration of a project in the folder where they are called.
+        folder = Path(name)
+        environment = dict(os.environ)
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         # Each run compiles; what a second run takes is a row of its own.
         environment["DOORWARD_CACHE_DIR"] = ""
         wanted = [
             work
-            for work in works(Path(name), options)
+            for work in works(folder, options)
             if not options.only or any(text in work.name for text in options.only)
         ]
         for work in wanted:
+            work.prepare()
             row = Row(work)
             if not work.next_to_ours:
                 row.theirs = known.get(work.name, Cost())
@@ -201,13 +236,13 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
             if not work.next_to_ours:
                 # OPA's part of the commands, with the path that was given.
                 theirs = [[options.opa, *command[1:]] for command in theirs if options.opa]
-            kept = {"DOORWARD_CACHE_DIR": f"{name}/programs"} if work.again else {}
+            kept = {"DOORWARD_CACHE_DIR": str(folder / "programs")} if work.again else {}
             own = environment | kept
-            cost(work.ours[:1], own)  # fills the cache of byte code
+            cost(work.ours[:1], own, folder)  # fills the cache of byte code
             for _ in range(options.rounds):
-                row.ours.least(cost(work.ours, own))
+                row.ours.least(cost(work.ours, own, folder))
                 if theirs:
-                    row.theirs.least(cost(theirs, environment))
+                    row.theirs.least(cost(theirs, environment, folder))
             first = first or row
             yield line(row, first, floor())
 
@@ -262,11 +297,15 @@ def put(path: Path, text: str) -> None:
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="CPU time and memory of commands, next to OPA's")
-    parser.add_argument("--opa", metavar="PATH", help="the peer")
+    parser.add_argument("--opa", type=os.path.abspath, metavar="PATH", help="the peer")
     parser.add_argument("--only", action="append", default=[], help="rows whose name holds this")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--tests", action="append", default=[], metavar="FOLDER")
-    parser.add_argument("--folders-v0", action="append", default=[], metavar="FOLDER")
+    parser.add_argument(
+        "--tests", type=os.path.abspath, action="append", default=[], metavar="FOLDER"
+    )
+    parser.add_argument(
+        "--folders-v0", type=os.path.abspath, action="append", default=[], metavar="FOLDER"
+    )
     parser.add_argument("--markdown", type=Path, help="the page to write the rows into")
     return parser.parse_args(given)
 

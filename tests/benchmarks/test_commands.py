@@ -15,7 +15,7 @@ def test_the_page_shows_each_command(tmp_path: Path, capsys: pytest.CaptureFixtu
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     chosen = ["--only", "empty Python", "--only", "1+1"]
-    arguments = ["--opa", "true", "--rounds", "1", *chosen, "--markdown", str(page)]
+    arguments = ["--opa", "/bin/true", "--rounds", "1", *chosen, "--markdown", str(page)]
     assert commands.main(arguments) == 0
     text = page.read_text()
     assert text.startswith("before\n")
@@ -34,9 +34,9 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     assert page.read_text() == "text\n"
 
 
-def test_a_command_that_cannot_run_ends_the_measurement() -> None:
+def test_a_command_that_cannot_run_ends_the_measurement(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="ended with 1"):
-        commands.cost([["false"]], {})
+        commands.cost([["false"]], {}, tmp_path)
 
 
 def test_the_tests_of_each_folder_are_a_command(tmp_path: Path) -> None:
