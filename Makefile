@@ -116,7 +116,7 @@ soak: $(STAMP) $(CONSOLE)
 	@WANTED="debootstrap:debootstrap docker.io:dockerd busybox-static:busybox" scripts/system-packages
 	$(PYTEST) --processes 2 -m 'soak or property' tests
 	DOORWARD_ROUNDS=all $(PYTEST) --processes 2 tests/rego/engine/test_properties.py tests/rego/partial tests/oracle \
-		tests/cli/test_bundle_server.py tests/filters/test_django.py tests/search/proofs
+		tests/cli/test_bundle_server.py tests/filters/test_django.py tests/search/proofs tests/test_patterns.py
 	DOORWARD_ROW_COMPARISONS=20000 DOORWARD_FILTERS=400 DOORWARD_PARTIAL=all DOORWARD_PARTIAL_EXAMPLES=2000 \
 		$(PYTEST) --processes 2 tests/filters tests/rego/partial
 	$(BIN)/python fuzz/proofs.py --programs 10000

@@ -10,14 +10,18 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from functools import cache
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed has it private
 from re import _parser as parser  # type: ignore[attr-defined]  # the same
 from typing import Any, Final
 
+from tests import growth
 from tests.growth import cost, grows
 from tests.parsing import nodes_of, parsed_file
 
@@ -324,6 +328,30 @@ SHORT: Final = ((12, 16, 20), (24, 28), (32, 40), (48, 64), (128,), (256,))
 before, or ends soon all the same."""
 SUSPECT: Final = 0.25e-6
 """Seconds for a character: few linear patterns take as long, and their growth is looked at."""
+
+
+ATTACKED: Final = Path(__file__).with_name("patterns_attacked.txt")
+"""Digests of the patterns that no attack made slow."""
+
+
+def digest_of(pattern: re.Pattern[Any], method: str) -> str:
+    """The digest of a pattern, of how it is called, of these attacks and of Python's version: what
+    decides whether an attack makes it slow."""
+    return sha256(repr((_version(), pattern.pattern, pattern.flags, method)).encode()).hexdigest()
+
+
+@cache
+def _version() -> tuple[object, ...]:
+    files = (Path(__file__), Path(growth.__file__))
+    return (sys.version_info[:2], *(sha256(file.read_bytes()).hexdigest() for file in files))
+
+
+def read_attacked() -> set[str]:
+    return set(ATTACKED.read_text().split())
+
+
+def write_attacked(digests: Iterable[str]) -> None:
+    ATTACKED.write_text("\n".join(sorted(digests)) + "\n")
 
 
 BATCH: Final = 16
