@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from doorward.bundles.located_yaml import Located, read_documents
 from doorward.cli.main import run
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
 from doorward.envoy.lint import LintError, check_paths
+from doorward.envoy.lint.files import check_documents
 from doorward.envoy.lint.finding import RULES
 
 ROOT = Path(__file__).parents[3]
@@ -139,15 +140,10 @@ def replaced(document: Located, value: object) -> Iterator[Located]:
             yield Located([*before, other, *after], document.line)
 
 
-def as_yaml(documents: Sequence[Located]) -> str:
-    """The documents as YAML, which JSON is."""
-    return "\n---\n".join(json.dumps(each.plain()) for each in documents)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("value", [[Located(1, 1)], {"a": Located(1, 1)}])
 @pytest.mark.parametrize("name", ["naive", "compose", "envoy", "decisions"])
-def test_values_of_another_kind_are_no_faults(name: str, value: object, tmp_path: Path) -> None:
+def test_values_of_another_kind_are_no_faults(name: str, value: object) -> None:
     decisions = "plugins: {envoy_ext_authz_grpc: {dry-run: x, strict: x, on-error: x, addr: x}, "
     decisions += "envoy_ext_proc_grpc: {dry-run: x, log-bodies: x, addr: x}}"
     text = {
@@ -160,7 +156,7 @@ def test_values_of_another_kind_are_no_faults(name: str, value: object, tmp_path
     for number, document in enumerate(documents):
         for other in replaced(document, value):
             changed = [*documents[:number], other, *documents[number + 1 :]]
-            check_paths([write(tmp_path, "a.json", as_yaml(changed))])
+            check_documents("a.yaml", changed)
 
 
 def test_dry_run_of_another_kind_is_not_off(tmp_path: Path) -> None:

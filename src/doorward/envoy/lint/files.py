@@ -6,7 +6,7 @@ passed over in folders, and an error where they are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,7 @@ from doorward.envoy.lint.forwarding import (
 from doorward.envoy.lint.policy import check_policies
 from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
 
-__all__ = ["LintError", "check_paths"]
+__all__ = ["LintError", "check_documents", "check_paths"]
 
 _LARGEST: Final = 4 << 20
 _MOST: Final = 1000
@@ -74,6 +74,19 @@ def check_paths(paths: Sequence[Path]) -> list[Finding]:
     gathered = _Gathered()
     for path in _find(paths):
         _gather(gathered, str(path), _kind(path), _read(path), 0)
+    return _finish(gathered)
+
+
+def check_documents(file: str, documents: Iterable[Located]) -> list[Finding]:
+    """Return the findings in the YAML documents of one file, as `check_paths` does."""
+    gathered = _Gathered()
+    for document in documents:
+        _gather_document(gathered, file, document)
+    return _finish(gathered)
+
+
+def _finish(gathered: _Gathered) -> list[Finding]:
+    """Check what is checked together, and return all findings, sorted and without duplicates."""
     gathered.findings += check_manifests(gathered.manifests)
     timeout = min(gathered.timeouts, default=0.2)
     gathered.findings += check_policies(gathered.policies, timeout=timeout)
