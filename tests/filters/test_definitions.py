@@ -50,9 +50,15 @@ def listed(text: str, nulls: Any, known: Any, path: str = "f/allow") -> list[int
 
 
 def allowed(text: str, nulls: str, known: Any, path: str = "f/allow") -> list[int]:
+    return allowed_rows(text, nulls, known, ROWS, path)
+
+
+def allowed_rows(
+    text: str, nulls: str, known: Any, rows: list[dict[str, Any]], path: str = "f/allow"
+) -> list[int]:
     with from_modules({"f.rego": f"package f\n\n{text}\n"}) as point:
         numbers = []
-        for number, row in enumerate(ROWS):
+        for number, row in enumerate(rows):
             fields = {k: v for k, v in row.items() if v is not None or nulls == "null"}
             if point.decide_now(path, {**known, "doc": fields}).allowed:
                 numbers.append(number)

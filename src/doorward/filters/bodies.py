@@ -231,8 +231,13 @@ class BodyReader:
                 return self._truth(expr, call, scope)
             location = inner.read(call)
             assert isinstance(location, Place)
-            there = _require_value(location, partial(self._comparer.text, expr))
-            return Group((inner.around(there),), negated=expr.negated)
+            text = partial(self._comparer.text, expr)
+            there: list[Condition] = _require_value(location, text)
+            if expr.negated:
+                # `not f(x)` holds where f refuses x, and is undefined where there is no x.
+                operand = Place(location.row, location.name)
+                there = [*_require_value(operand, text), Group((tuple(there),), negated=True)]
+            return Group((inner.around(there),))
         read = expr if call is expr.term else replace(expr, term=call)
         if Var in map(type, call.args):
             known = tuple([_resolve_constant(arg, inner) for arg in call.args])
@@ -393,13 +398,19 @@ class BodyReader:
 
     def _value_of_rule(
         self, ref: Ref, operator: str, known: object, expr: Expr, scope: Scope
-    ) -> Condition | None:
+    ) -> Condition | bool | None:
         """Return the condition that a rule with known values and a default, or a rule that is true
-        or undefined and `known` is true, compares with `known`; None after an error.
+        or undefined and `known` is true, compares with `known`; False if it never does. None after
+        an error.
         """
         rules = self._rules.get(names_of(ref), ())
-        if operator == "eq" and known is True and not any(rule.default for rule in rules):
-            return self._require_rule(names_of(ref), expr, scope)  # it is true or undefined
+        if known is True and not any(rule.default for rule in rules):
+            # It is true or undefined.
+            if operator == "eq":
+                return self._require_rule(names_of(ref), expr, scope)
+            if operator == "ne" and not expr.negated:
+                is_true = self._require_rule(names_of(ref), expr, scope)
+                return None if is_true is None else False
         if not _has_default(rules):
             name = path_text([str(name) for name in names_of(ref)])
             self._comparer.fail(expr.span, f"the rule {name} cannot be used in a filter", hint=RULE)
@@ -458,11 +469,12 @@ def _has_default(rules: Sequence[Rule]) -> bool:
 
 
 def _require_value(meaning: Meaning, text: Callable[[], str]) -> list[Condition]:
-    """Return the condition that a column has a value, in a list; [] if `meaning` is not a column.
-    `text` returns the expression for errors.
+    """Return the condition that a column, or a function of one, has a value, in a list; [] if
+    `meaning` always has one: it is known, a row or an element. `text` returns the expression for
+    errors.
     """
     field = meaning.field if isinstance(meaning, Place) else None
-    if field is None or not field.column:
+    if field is None or not (field.column or field.function):
         return []
     return [Comparison(field, "defined", None, text=text)]
 

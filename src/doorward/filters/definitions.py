@@ -30,6 +30,12 @@ __all__ = ["allowed_conditions", "check_flat"]
 MAX_PAIRS: Final = 10_000
 """At most this many pairs of values of one rule are checked for conflicts."""
 _OPPOSITES: Final = {"equal": "neq", "neq": "equal"}
+_SUBJECTS: Final = {
+    **dict.fromkeys(("startswith", "endswith", "contains"), (0,)),
+    "regex.match": (1,),
+    "glob.match": (2,),
+}
+"""The positions of the operands in which a built-in searches, by its name."""
 _REFUSED: Final = object()
 """Stands for any value of a column other than true: a filter does not need to know which."""
 
@@ -138,7 +144,8 @@ def _values(
         return
     is_true, is_other = bodies
     yield to_key(template[1]), is_allowed(template[1]), is_true
-    yield _REFUSED, False, is_other
+    if is_other is not None:
+        yield _REFUSED, False, is_other
 
 
 def _template(value: Term) -> tuple[Var, Value] | None:
@@ -165,8 +172,9 @@ def _template(value: Term) -> tuple[Var, Value] | None:
     return None if unknown is None else (unknown, fields)
 
 
-def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
-    """Return the body for the case that the variable is true, and that for other values.
+def _bodies_for(var: Var, body: Body) -> tuple[Body, Body | None] | None:
+    """Return the body for the case that the variable is true, and that for other values: None for
+    it if there are none. Where the variable has no value, neither holds.
 
     None unless the variable occurs in exactly one expression, a call without `not` and `with` that
     defines it as its result or by an equation.
@@ -182,8 +190,7 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     if call.name == "eq" and var in call.args:
         (other,) = [arg for arg in call.args if arg != var] or [var]
         if isinstance(other, Ref) and other.head == Var("data"):
-            is_true = _equate_with_true(expr, other)
-            return (*rest, is_true), (*rest, replace(is_true, negated=True))
+            return _when_true_or_not(expr, other, rest)
         return (*body, _compare_with_true(expr, "eq", var)), (
             *body,
             _compare_with_true(expr, "neq", var),
@@ -191,17 +198,36 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body] | None:
     if call.args[-1] != var:
         return None
     without_result = replace(call, args=call.args[:-1])
-    statement = replace(expr, term=without_result)
     if not _is_boolean(call):
         # As a statement any value holds but false, `0` and `""` too: only true allows.
-        statement = _equate_with_true(expr, without_result)
+        return _when_true_or_not(expr, without_result, rest)
+    statement = replace(expr, term=without_result)
+    if isinstance(call.operator.head, Var) and call.operator.head.name == "data":
+        return (*rest, statement), None  # a filter refuses functions with other values than true
     opposite = _OPPOSITES.get(call.name)
-    if opposite is None:
-        return (*rest, statement), (*rest, replace(statement, negated=True))
-    # The opposite, since `not x == 1` also holds where there is no x.
-    operator = Ref(Var(opposite), ())
-    other_statement = replace(expr, term=replace(call, operator=operator, args=call.args[:-1]))
-    return (*rest, statement), (*rest, other_statement)
+    if opposite is not None:
+        # The opposite, since `not x == 1` also holds where there is no x.
+        other_call = replace(without_result, operator=Ref(Var(opposite), ()))
+        return (*rest, statement), (*rest, replace(expr, term=other_call))
+    # `not startswith(x, "a")` also holds where x is not a text.
+    is_text = [_is_text(expr, arg) for arg in _subjects(without_result)]
+    return (*rest, statement), (*rest, *is_text, replace(statement, negated=True))
+
+
+def _when_true_or_not(like: Expr, term: Term, rest: Body) -> tuple[Body, Body]:
+    """Return two bodies: `rest` with the term being true, and with it having another value."""
+    is_true = _compare_with_true(like, "equal", term)
+    return (*rest, is_true), (*rest, _compare_with_true(like, "neq", term))
+
+
+def _subjects(call: Call) -> Sequence[Term]:
+    """Return the operand that a call searches in, in a tuple; () for other calls."""
+    return tuple([call.args[each] for each in _SUBJECTS.get(call.name, ())])
+
+
+def _is_text(like: Expr, term: Term) -> Expr:
+    """Return the expression that a term has a value which is a text."""
+    return replace(like, term=Call(Ref(Var("startswith"), ()), (term, Scalar(""))))
 
 
 def _is_boolean(call: Call) -> bool:
@@ -211,10 +237,6 @@ def _is_boolean(call: Call) -> bool:
     if isinstance(call.operator.head, Var) and call.operator.head.name == "data":
         return True
     return call.name in REGISTRY and REGISTRY[call.name].signature.result == boolean
-
-
-def _equate_with_true(like: Expr, term: Term) -> Expr:
-    return _compare_with_true(like, "equal", term)
 
 
 def _compare_with_true(like: Expr, name: str, term: Term) -> Expr:

@@ -164,7 +164,10 @@ class _Maker(Generic[T]):
         table = self._table(some.table, rows)
         name = Field(some.table, some.relation).name
         if isinstance(table, _Inside):
-            return self._inside(some, _member(table, some.relation), rows)
+            inside = _member(table, some.relation)
+            if inside.column.kind not in ("json", "array"):
+                raise fault(f"an element of {name} is not a collection: {_text(some)}", ROWS)
+            return self._inside(some, inside, rows)
         target = None if table is None else self._schema.related(table, some.relation)
         if target is None:
             column = None if table is None else self._schema.column(table, some.relation)
@@ -360,7 +363,7 @@ class _Maker(Generic[T]):
         """
         table = self._table(field.table, rows)
         if isinstance(table, _Inside):
-            inside = _member(table, field.column) if field.column else table
+            inside = _member(table, field.column)
             return inside.field if inside.column.kind == "json" else None
         column = None if table is None else self._schema.column(table, field.column)
         return field if column is not None and column.kind == "json" else None
@@ -457,9 +460,11 @@ def _counted(comparison: Comparison) -> Some:
 
 
 def _member(inside: _Inside, name: str) -> _Inside:
-    """Return the value under a name in a JSON document or object; raise FilterError if `inside` is
-    an element of another type.
+    """Return the value under a name in a JSON document or object, `inside` itself for the name "";
+    raise FilterError if `inside` is an element of another type.
     """
+    if not name:
+        return inside
     if inside.column.kind != "json":
         raise fault(f"{inside.field.name} is not an object: it has no {name}", ROWS)
     return _Inside(replace(inside.field, path=(*inside.field.path, name)), inside.column)

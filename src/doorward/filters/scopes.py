@@ -199,7 +199,11 @@ class Scope:
             table, column = term.args  # what most references are
             if type(table) is Scalar and type(column) is Scalar:
                 names = table.value, column.value
-                if isinstance(names[0], str) and isinstance(names[1], str) and "#" not in names[0]:
+                if (
+                    isinstance(names[0], str)
+                    and isinstance(names[1], str)
+                    and (names[1] and "#" not in names[0])
+                ):
                     return _field(names[0], names[1])
         try:
             location = self.read(term)
@@ -217,6 +221,8 @@ class Scope:
             match part:
                 case _ if location.function:
                     raise UnclearError(_NO_VALUE, COLUMN)
+                case Scalar(""):  # without a name a place is a row or an element
+                    raise UnclearError("a column or key has no name", COLUMN)
                 case Scalar(str() as name) if not location.name:
                     location = Place(location.row, name)
                 case Scalar(str() as name):
