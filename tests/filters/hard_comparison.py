@@ -27,6 +27,7 @@ from typing import Any, Final
 import sqlalchemy
 from sqlalchemy.dialects.postgresql import CITEXT, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from tests.filters.random_functions import DOCUMENTS, Functions
 from tests.filters.row_comparison import set_up
 
 from doorward.filters import Column, Conditions, FilterError, to_conditions, to_sql
@@ -64,7 +65,11 @@ _DOUBLES: Final = [
 _SINGLES: Final = [0.1, 0.5, 1 / 3, 16777216.0, 1e20, 3.25, math.nan, -math.inf]
 _DOCUMENTS: Final[list[Any]] = [
     {"k": each} for each in (*_TEXTS[:12], 0.1, 0.1 + 0.2, 1e20, 10**20 + 1, BIG + 1, None, True)
-] + [{"k": ["a", "A", 1, 0.3]}, {"k": {"a": "x"}}, {"k": []}, {"k": {}}, {}, [], "a", 5, None]
+] + [
+    *({"k": ["a", "A", 1, 0.3]}, {"k": {"a": "x"}}, {"k": []}, {"k": {}}, {}, [], "a", 5, None),
+    *({"k": each} for each in ("İ", "K", "\u212a", "ſ", "\u00a0a", "\u200ba", "a\u2003", "\x1fa")),
+    *DOCUMENTS,
+]
 VALUES: Final[dict[str, list[Any]]] = {
     "i": _INTEGERS, "n": _DECIMALS, "x": _DOUBLES, "f": _SINGLES, "s": _TEXTS, "t": _LATIN,
     "k": ["", "a", "A", "ab", "ab c", "é", "ééééé", " a", "\\", "%"], "c": ["a", "B", "é", "x y"],
@@ -168,6 +173,8 @@ class Policy:
         self._draw = draw
         self._columns = columns
         self._rules: list[str] = []
+        kinds = {name: KINDS[name] for name in columns}
+        self._functions = Functions(draw, "input.docs", kinds, self._add_rule)
 
     def text(self) -> str:
         bodies = [self._body() for _ in range(self._draw.choice([1, 1, 2]))]
@@ -180,14 +187,20 @@ class Policy:
     def _expression(self) -> str:
         draw = self._draw
         if draw.random() < 0.12:
-            name = f"r{len(self._rules)}"
-            self._rules.append(f"{name} if {{\n\t{self._plain()}\n\t{self._plain()}\n}}")
-            return f"not {name}"
+            body = f"{self._plain()}\n\t{self._plain()}"
+            return f"not {self._add_rule(body)}"
         text = self._plain()
         return f"not {text}" if draw.random() < 0.3 else text
 
+    def _add_rule(self, body: str) -> str:
+        name = f"r{len(self._rules)}"
+        self._rules.append(f"{name} if {{\n\t{body}\n}}")
+        return name
+
     def _plain(self) -> str:
         draw = self._draw
+        if draw.random() < 0.25:
+            return self._functions.expression()
         name = draw.choice(self._columns)
         kind, column = KINDS[name], f"input.docs.{name}"
         if kind == "json":
@@ -235,6 +248,8 @@ class Policy:
             return f"{known} in {column}.k"
         if draw.random() < 0.2:
             return f'{draw.choice(["startswith", "endswith", "contains"])}({column}.k, "a")'
+        if draw.random() < 0.3:
+            return self._text("s", f"{column}.k")
         return f"{column}.k {draw.choice(_OPERATORS)} {known}"
 
     def _known(self, name: str) -> str:
@@ -250,7 +265,8 @@ class Policy:
         known = draw.choice(finite)
         if KINDS[name] == "text" and draw.random() < 0.1:
             known += " "
-        if isinstance(known, int) and not isinstance(known, bool) and draw.random() < 0.15:
+        is_integer = isinstance(known, int) and not isinstance(known, bool)
+        if is_integer and len(str(known)) < 18 and draw.random() < 0.15:
             return f"{known}.{draw.choice([4, 5])}"  # which an index may round to the integer
         return str(known) if isinstance(known, Decimal) else json.dumps(known, ensure_ascii=False)
 

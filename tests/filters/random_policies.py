@@ -21,6 +21,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
+from tests.filters.random_functions import DOCUMENTS, Functions
+
 __all__ = ["COLUMNS", "TEXTS", "Draw", "document", "draw_input", "draw_policy", "draw_rows"]
 
 COLUMNS: Final[dict[str, Any]] = {
@@ -76,6 +78,7 @@ _CELLS: Final[dict[str, list[Any]]] = {
         "",
         {"l": [{"k": 1}, {"k": "b"}]},
         {"ä": "a", "n": {"ä": 1}},
+        *DOCUMENTS,
     ],
     "g": [None, [], ["a"], ["A", "a"], ["b", None], ["", "ab"]],
 }
@@ -212,9 +215,13 @@ class _Policy:
         self._is_logical = draw.chance(0.2)
         """Whether `and`, `or` and the `not` of bodies are imported."""
         self._helpers: dict[str, str] = {}
+        known = ["input.v", "input.w", "data.v"]
+        self._functions = Functions(draw, "input.doc", COLUMNS, self._function_rule, known)
 
     def text(self) -> str:
         draw = self._draw
+        if not self._typed and draw.chance(0.35):
+            return self._short_text()
         rules = []
         if draw.chance(0.5):
             default = "false" if self._is_plain or draw.chance(0.6) else self._constant()
@@ -226,6 +233,21 @@ class _Policy:
         words = ["and", "or", "not"] if self._is_logical else []
         imports = [f"import future.keywords.{word}" for word in words]
         return "\n\n".join(["package f", *imports, *rules]) + "\n"
+
+    def _short_text(self) -> str:
+        """A policy of one or two calls, which few other expressions hide or make a refusal."""
+        draw = self._draw
+        head = "allow" if draw.chance(0.7) else f"allow := {self._functions.value()}"
+        body = [self._functions.expression() for _ in range(draw.choice([1, 1, 1, 2]))]
+        rules = [f"{head} if {{\n\t" + "\n\t".join([self._negated(each) for each in body]) + "\n}"]
+        if draw.chance(0.25):
+            rules.append(f"allow := {draw.choice(['true', 'true', 'false'])} if {self._simple()}")
+        if draw.chance(0.25):
+            rules.append(f"default allow := {draw.choice(['true', 'false'])}")
+        return "\n\n".join(["package f", *rules, *self._helpers.values()]) + "\n"
+
+    def _negated(self, text: str) -> str:
+        return f"not {text}" if self._draw.chance(0.4) else text
 
     def _rule(self, head: str, value: str | None) -> str:
         """`value` None: any; "": true, unsaid."""
@@ -249,6 +271,10 @@ class _Policy:
             return self._column()
         if chance < 0.75:
             return draw.choice(["input.v", "data.v", "input.items"])
+        if chance < 0.79 and not self._typed:
+            return self._functions.value()
+        if chance < 0.83 and not self._typed:
+            return draw.choice([self._truth, self._call, self._function])()
         return self._constant()
 
     def _constant(self) -> str:
@@ -323,6 +349,7 @@ class _Policy:
         """What is said of columns that only applications have."""
         kinds = [self._of_text, self._of_moment, self._of_document, self._of_array, self._folded]
         kinds += [self._of_count, self._of_pattern, self._with_default]
+        kinds += [self._functions.expression] * 4
         return self._draw.choice(kinds)()
 
     def _of_text(self) -> str:
@@ -385,6 +412,11 @@ class _Policy:
         if self._draw.chance(0.3):
             body = f"every row in {collection} {{ {test} }}"
         self._helpers[f"some_{name}"] = f"some_{name} if {{\n\t{body}\n}}"
+        return name
+
+    def _function_rule(self, body: str) -> str:
+        name = self._name("calls")
+        self._helpers[name] = f"{name} if {{\n\t{body}\n}}"
         return name
 
     def _folded(self) -> str:
