@@ -78,14 +78,14 @@ RESULTS = [
     ({"allow": False, "messages": "a"}, False, "a"),
     ({"allow": False, "messages": [1, ""]}, False, "denied by policy"),
     (UNDEFINED, False, "policy decision is undefined"),
-    ({}, False, "policy decision has no `allow`"),
+    ({}, False, "policy decision has no `allow`, which must be true or false"),
     ({"allow": "true"}, False, "`allow` of the policy decision is not a boolean"),
     ({"allow": 1}, False, "`allow` of the policy decision is not a boolean"),
     ({"allow": None}, False, "`allow` of the policy decision is not a boolean"),
-    (1, False, "policy decision has no `allow`"),
-    ("true", False, "policy decision has no `allow`"),
-    ([True], False, "policy decision has no `allow`"),
-    (None, False, "policy decision has no `allow`"),
+    (1, False, "policy decision is neither a boolean nor an object with `allow`"),
+    ("true", False, "policy decision is neither a boolean nor an object with `allow`"),
+    ([True], False, "policy decision is neither a boolean nor an object with `allow`"),
+    (None, False, "policy decision is neither a boolean nor an object with `allow`"),
 ]
 
 

@@ -28,12 +28,15 @@ settings.configure(
         "default": json.loads(sys.argv[1]),
         "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
     },
-    INSTALLED_APPS=["tests.filters"],  # without it nobody knows the other sides of relations
+    # Without the first nobody knows the other sides of relations.
+    INSTALLED_APPS=["tests.filters", "django.contrib.contenttypes"],
     DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     USE_TZ=True,
 )
 django.setup()
 
+from django.contrib.contenttypes.fields import GenericForeignKey  # noqa: E402  # settings come first
+from django.contrib.contenttypes.models import ContentType  # noqa: E402  # settings come first
 from django.db import connection, connections, models  # noqa: E402  # settings come first
 from tests.filters import related  # noqa: E402  # the settings come first
 from tests.filters.generated import document, policy, rows  # noqa: E402  # the settings come first
@@ -60,6 +63,17 @@ class Doc(models.Model):  # type: ignore[misc]
     photo = models.BinaryField(null=True)
     owner = models.ForeignKey(Owner, models.CASCADE, null=True)
     readers = models.ManyToManyField(Owner, related_name="read")
+
+    class Meta:
+        app_label = "filters"
+
+
+class Note(models.Model):  # type: ignore[misc]
+    """On rows of any model; it has no table."""
+
+    content_type = models.ForeignKey(ContentType, models.CASCADE)
+    object_id = models.IntegerField()
+    subject = GenericForeignKey()
 
     class Meta:
         app_label = "filters"
@@ -292,14 +306,16 @@ def check_refusals() -> None:
         ('input.docs.photo == "x"', "", "docs.photo holds bytes, which have no value in Rego"),
         ('input.docs.zz == "x"', "", "docs.zz is not declared"),
         ('input.docs.name == "x"', "readers", "not a relation to one row"),
-        ('input.docs.name == "x"', "nothing", "has no relation nothing"),
+        ('input.docs.name == "x"', "nothing", "has no relation nothing: to one row it has owner"),
     ):
         assert wanted in refusal(body, relation), body
+    wanted = "Note.subject is not a relation to one row"
+    assert wanted in refusal('input.docs.name == "x"', "subject", Note)
 
 
-def refusal(body: str, relation: str) -> str:
+def refusal(body: str, relation: str, model: type[models.Model] = Doc) -> str:
     try:
-        to_q(conditions(body), Doc, {"docs": relation})
+        to_q(conditions(body), model, {"docs": relation})
     except FilterError as error:
         return str(error)
     return "it is let through"

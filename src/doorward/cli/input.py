@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
 from doorward.cli.arguments import argument
@@ -133,10 +134,13 @@ def from_docker(requests: tuple[str, ...], number: int | None, mask_env: bool, u
     except LoadError as error:
         click.echo(error.messages[0], err=True)
         return 1
+    count = len(documents)
     if number is not None:
         documents = documents[number - 1 : number]
     if not documents:
-        missing = "there is no request" if number is None else f"there is no request {number}"
+        missing = "the file has no request to the daemon"
+        if count:
+            missing = f"there is no request {number}, only {counted(count, 'request')}"
         click.echo(f"{requests[0]}: {missing}", err=True)
         return 1
     if len(documents) == 1:

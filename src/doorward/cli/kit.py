@@ -174,8 +174,9 @@ def _read(path: Path) -> Policy:
         return Policy(path.name, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
-    except UnicodeDecodeError:
-        raise click.ClickException(f"{path}: the file is not UTF-8") from None
+    except UnicodeDecodeError as error:
+        message = f"{path}: the file is not UTF-8 at byte {error.start}"
+        raise click.ClickException(message) from None
 
 
 def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:

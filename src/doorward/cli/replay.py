@@ -141,7 +141,9 @@ def command(
             progress.end()
         if tally.no_events and not tally.events:
             others = counted(tally.no_events, "other line")
-            raise ReplayError(f"the log contains no decisions, only {others}")
+            raise ReplayError(
+                f"the log contains no decisions, only {others}: name a decision log with --log"
+            )
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)

@@ -77,8 +77,10 @@ def override_by_file(top: Block, setting: str) -> Block:
             text = content.read(_MAX_FILE + 1)
     except OSError as error:
         raise ConfigError(f"--set-file: open {file}: {describe_os_error(error)}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"--set-file: {file}: the file is not UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"--set-file: {file}: the file is not UTF-8 at byte {error.start}"
+        ) from None
     if len(text) > _MAX_FILE:
         raise ConfigError(f"--set-file: {file}: the file is larger than {_MAX_FILE} characters")
     changed: Block = _put(top, keys, text, path)

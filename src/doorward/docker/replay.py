@@ -152,10 +152,12 @@ def _read(path: Path, text: str) -> Iterator[Past]:
                 # A full disk cuts a line of the log off; the rest of it can be read all the same.
                 _log.warning("Line skipped: it is cut off", extra={"line": f"{path}:{number}"})
                 continue
-            raise ReplayError(f"{path}:{number}: line is not JSON") from None
+            raise ReplayError(
+                f"{path}:{number}: line is not JSON: each line of a log must be an object"
+            ) from None
         read += 1
         if not isinstance(document, dict):
-            raise ReplayError(f"{path}:{number}: line has no request to the daemon")
+            raise ReplayError(f"{path}:{number}: line is not a JSON object, as in an audit log")
         yield from _of_document(f"{path}:{number}", document)
 
 
@@ -178,7 +180,10 @@ def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
             raise ReplayError(f"{location}: `input` is not an object")
         yield Past(location, document["input"], None, str(document.get("decision", "")))
     elif "decision_id" not in document and "level" not in document:
-        raise ReplayError(f"{location}: document has no request to the daemon")
+        raise ReplayError(
+            f"{location}: document has no request to the daemon: expected a line of an audit log, "
+            "an AuthZReq or a recorded call"
+        )
 
 
 def _calls(location: str, calls: Any) -> list[dict[Any, Any]]:

@@ -60,10 +60,12 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     if isinstance(result, Undefined):
         return Verdict(False, "policy decision is undefined", "doorward:undefined")
     if type(result) is not dict:
-        return Verdict(False, "policy decision has no `allow`", "doorward:result")
+        reason = "policy decision is neither a boolean nor an object with `allow`"
+        return Verdict(False, reason, "doorward:result")
     allow: Any = result.get("allow", UNDEFINED)
     if allow is UNDEFINED:
-        return Verdict(False, "policy decision has no `allow`", "doorward:result")
+        reason = "policy decision has no `allow`, which must be true or false"
+        return Verdict(False, reason, "doorward:result")
     # Rego's 1, "true" or a set are true to many readers. Only `true` opens.
     if type(allow) is not bool:
         return Verdict(False, "`allow` of the policy decision is not a boolean", "doorward:result")

@@ -121,7 +121,7 @@ def _is_local(host: str) -> bool:
 def check_folder(path: Path) -> None:
     """Raise AddressError unless the folder of a socket path exists."""
     if not path.parent.is_dir():
-        raise AddressError(f"`{path.parent}`: the folder of the socket does not exist")
+        raise AddressError(f"`{path.parent}`: the folder of the socket does not exist: create it")
 
 
 def clear_stale_socket(path: Path) -> None:

@@ -218,7 +218,9 @@ def checked_text(text: str) -> str:
     refuse.
     """
     if "\0" in text:
-        raise fault("a string with a NUL character cannot be compared in a database")
+        raise fault("a string with a NUL character cannot be compared in a database: remove it")
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
-        raise fault("a string with half a surrogate pair cannot be compared in a database")
+        raise fault(
+            "a string with half a surrogate pair cannot be compared in a database: remove it"
+        )
     return text

@@ -244,6 +244,13 @@ def _join_fields(field: Anything) -> tuple[str, str] | None:
     return None
 
 
+def _is_to_one(field: Anything) -> bool:
+    """Return True for a relation to at most one row of one model; False for one by content types,
+    which leads to rows of any model, and for other fields.
+    """
+    return bool(field.many_to_one or field.one_to_one) and field.related_model is not None
+
+
 def _model_at(model: type[Model], path: str) -> type[Model]:
     """Return the model at the end of a lookup path of relations to one row.
 
@@ -253,9 +260,15 @@ def _model_at(model: type[Model], path: str) -> type[Model]:
         try:
             relation = model._meta.get_field(name)
         except FieldDoesNotExist:
-            raise fault(f"{model.__name__} has no relation {name}") from None
-        if not (relation.many_to_one or relation.one_to_one):
-            raise fault(f"{model.__name__}.{name} is not a relation to one row")
+            fields = [each for each in model._meta.get_fields() if _is_to_one(each)]
+            names = ", ".join(sorted(each.name for each in fields)) or "none"
+            message = f"{model.__name__} has no relation {name}: to one row it has {names}"
+            raise fault(message) from None
+        if not _is_to_one(relation):
+            raise fault(
+                f"{model.__name__}.{name} is not a relation to one row, as a ForeignKey or a "
+                "OneToOneField is"
+            )
         model = relation.related_model
     return model
 

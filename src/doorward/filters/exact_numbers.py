@@ -69,7 +69,9 @@ def check_range(value: Number) -> None:
     """
     decimal = Decimal(number_text(value))
     if decimal and abs(decimal) < _SMALLEST:
-        raise fault("a number nearer to 0 than 1e-30 cannot be compared exactly with a column")
+        raise fault(
+            "a number nearer to 0 than 1e-30 cannot be compared exactly with a column: use 0"
+        )
 
 
 _SMALLEST: Final = Decimal("1e-30")

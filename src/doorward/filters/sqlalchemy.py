@@ -176,7 +176,7 @@ class _Table:
         try:
             mapper = inspect(entity).mapper
         except (NoInspectionAvailable, AttributeError):
-            raise fault(f"{entity!r} is not a mapped class or a table") from None
+            raise fault(f"{entity!r} is not a mapped class, an alias of one or a table") from None
         self.columns = {
             each.key: correlated(getattr(entity, each.key), _tables_of(entity))
             for each in mapper.column_attrs

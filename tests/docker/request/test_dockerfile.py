@@ -77,7 +77,7 @@ def test_build_arguments_are_put_in(text: str, arguments: dict[str, str], image:
 
 UNREADABLE = [
     ("", "no stage"),
-    ("RUN x\n", "comes before the first FROM"),
+    ("RUN x\n", "comes before the first FROM, where only ARG may stand"),
     ("FROM\n", "not of the form"),
     ("FROM a b\n", "not of the form"),
     ("FROM a AS B\n", "small letters"),
@@ -99,10 +99,13 @@ UNREADABLE = [
     ("FROM a\nONBUILD COPY --from=0 x y\n", "--from=0 does not name an earlier stage"),
     ("FROM a AS b\nCOPY --from=b x y\n", "an earlier stage in small letters"),
     ("FROM a\nCOPY --from= x y\n", "neither a stage nor an image"),
-    ("FROM a\nCOPY --evil=b x y\n", "is unknown"),
-    ("FROM a\nRUN --mount=type=evil x\n", "type evil of --mount is unknown"),
+    ("FROM a\nCOPY --evil=b x y\n", "flag --evil of COPY is unknown: use one of chmod, chown, "),
+    (
+        "FROM a\nRUN --mount=type=evil x\n",
+        "type evil of --mount is unknown: use one of bind, cache, ",
+    ),
     ('FROM a\nRUN --mount="type=bind,from=b" x\n', "has quotes"),
-    ("FROM a\nRUN --network=other x\n", "value of --network"),
+    ("FROM a\nRUN --network=other x\n", "--network is unknown: use one of default, host, none"),
     ("FROM a\nRUN cat <<EOF\nEOF\n", "here-documents"),
     ("FROM a\nONBUILD RUN cat <<EOF\nEOF\n", "here-documents"),
     ("FROM a\nADD $URL /\n", "source of ADD"),

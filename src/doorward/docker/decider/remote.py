@@ -163,7 +163,7 @@ class RemotePdp:
         except TimeoutError:
             raise PdpError("policy server did not answer in time") from None
         except http.client.HTTPException:
-            raise PdpError("policy server did not answer with HTTP") from None
+            raise PdpError("policy server did not answer with HTTP: check its URL") from None
         except ssl.SSLCertVerificationError as error:
             raise PdpError(
                 f"certificate of the policy server is not accepted: {error.verify_message}"
@@ -343,7 +343,9 @@ def _read(status: int, content: bytes) -> Answer:
     repeated key.
     """
     if 300 <= status < 400:
-        raise PdpError("policy server answered with a redirect, which is not followed")
+        raise PdpError(
+            "policy server answered with a redirect, which is not followed: check its URL"
+        )
     if status != 200:
         raise PdpError(f"policy server answered with status {status}")
     if len(content) > MAX_ANSWER:

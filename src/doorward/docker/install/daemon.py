@@ -193,7 +193,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in document if names.count(name) > 1)
-        raise ValueError(f"the key `{repeated}` is repeated")
+        raise ValueError(f"the key `{repeated}` is repeated: remove one")
     return document
 
 

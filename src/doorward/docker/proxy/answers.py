@@ -54,12 +54,12 @@ def read_view(answers: Any) -> View:
     if answers is None:
         return View(False, "")
     if type(answers) is not dict:
-        raise ViewError("`answers` of the policy decision is not an object")
+        raise ViewError("`answers` of the policy decision must be an object with `env` or `owner`")
     env, owner = answers.get("env", False), answers.get("owner", "")
     if type(env) is not bool or type(owner) is not str:
         raise ViewError(
-            "`answers` of the policy decision is invalid: `env` must be a boolean and `owner` a"
-            " string"
+            "`answers` of the policy decision is invalid: `env` must be a boolean and `owner` a "
+            "string"
         )
     return View(env, owner)
 

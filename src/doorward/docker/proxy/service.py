@@ -322,7 +322,7 @@ def _bind(path: str, group: str) -> socket.socket:
             os.chmod(path, 0o660)
         return listener
     except KeyError:
-        raise BindError(f"listen {path}: there is no group {group}") from None
+        raise BindError(f"listen {path}: there is no group `{group}`: create it") from None
     except PathTakenError as error:
         raise BindError(f"listen {path}: {error}") from None
     except OSError as error:

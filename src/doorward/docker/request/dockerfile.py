@@ -286,7 +286,10 @@ class _Reader:
                 "line, or copy a file"
             )
         if not self._stages and name not in ("ARG", "FROM"):
-            self._refuse(f"instruction {name[:_LONGEST_SHOWN]} comes before the first FROM")
+            self._refuse(
+                f"instruction {name[:_LONGEST_SHOWN]} comes before the first FROM, where only ARG "
+                "may stand"
+            )
         if name == "FROM" and not later:
             self._read_stage(rest)
         elif name == "ARG":
@@ -366,7 +369,7 @@ class _Reader:
 
         reference = _VARIABLE.sub(value, word)
         if not _REFERENCE.fullmatch(reference):
-            self._refuse("image is not a plain reference")
+            self._refuse("image is not a plain reference, such as alpine:3.20")
         return reference
 
     # Steps
@@ -380,7 +383,8 @@ class _Reader:
         known = {"ADD": _ADD_FLAGS, "COPY": _COPY_FLAGS, "RUN": _RUN_FLAGS}[name]
         for flag, value in flags:
             if flag not in known:
-                self._refuse(f"flag --{flag} of {name} is unknown")
+                listed = ", ".join(sorted(known))
+                self._refuse(f"flag --{flag} of {name} is unknown: use one of {listed}")
             if "$" in value and flag not in _EXPANDED:
                 self._refuse(f"--{flag} has a variable: write its value")
             if flag == "from":
@@ -392,7 +396,8 @@ class _Reader:
             elif name == "RUN" and (flag, value) not in _USUAL:
                 entitlement = _ENTITLED.get((flag, value))
                 if entitlement is None:
-                    self._refuse(f"value of --{flag} is unknown")
+                    values = sorted(each for of, each in (*_USUAL, *_ENTITLED) if of == flag)
+                    self._refuse(f"value of --{flag} is unknown: use one of {', '.join(values)}")
                 self._entitlements.add(entitlement)
         if name == "ADD":
             self._read_sources(rest)
@@ -439,7 +444,10 @@ class _Reader:
             if key.lower() == "from":
                 self._take_from(content, later=later)
             elif key.lower() == "type" and content not in _MOUNTS:
-                self._refuse(f"type {content[:_LONGEST_SHOWN]} of --mount is unknown")
+                self._refuse(
+                    f"type {content[:_LONGEST_SHOWN]} of --mount is unknown: use one of "
+                    f"{', '.join(sorted(_MOUNTS))}"
+                )
 
     def _read_sources(self, text: str) -> None:
         """Add the URLs among the sources of ADD, words or a JSON array whose last one is the

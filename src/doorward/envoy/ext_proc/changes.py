@@ -159,7 +159,7 @@ def _plan(
         node.drops, node.has_index = frozenset(indexes), True
     for path, value in values:
         if (known := sets.at(path)) is not None and _differ(known.value, value):
-            raise PathError("`set` gives two different values for one path")
+            raise PathError("`set` gives two different values for one path: give only one")
         sets.add(path).value = value
     names = None if keep is None else [keeps]
     return _outcome(names, [removes], [sets], is_set=False)
@@ -266,7 +266,7 @@ def _outcome(keeps: _Nodes | None, removes: _Nodes, sets: _Nodes, *, is_set: boo
         keeps = None
     ends = [node for node in sets if node.ends]
     if any([_differ(node.value, ends[0].value) for node in ends[1:]]):
-        raise PathError("`set` gives two different values for one path")
+        raise PathError("`set` gives two different values for one path: give only one")
     if ends:
         # Removals reach into a value that was set, too: it could be a copy of what they hide.
         return _Replaced(ends[0].value, _outcome(keeps, removes, [], is_set=True))
@@ -291,13 +291,15 @@ def _apply(outcome: Any, value: Value) -> Any:
     if isinstance(value, dict):
         if parts.has_index and not parts.is_set:
             raise PathError(
-                "a path in `remove` or `set` has an index where the response body has an object"
+                "a path in `remove` or `set` has an index where the response body has an object: "
+                "use a key"
             )
         return _change_object(parts, value)
     if isinstance(value, list):
         if parts.has_key and not parts.is_set:
             raise PathError(
-                "a path in `remove` or `set` has a key where the response body has an array"
+                "a path in `remove` or `set` has a key where the response body has an array: "
+                "use an index"
             )
         return _change_list(parts, value)
     # Kept paths lead below this value, and it has no members: nothing of it was kept.
@@ -307,7 +309,7 @@ def _apply(outcome: Any, value: Value) -> Any:
     if value is not None and not parts.is_set:
         raise PathError(
             "a path in `remove` or `set` goes on below a value of the response body that "
-            "has no members"
+            "has no members: end it there"
         )
     return value
 

@@ -504,9 +504,11 @@ class ResponseExchange:
         if verdict.lists is not None:
             unknown = verdict.lists - lists.keys()
             if unknown:
+                configured = ", ".join(sorted(lists)) or "none"
                 raise _Denied(
                     "result_error",
-                    f"`lists` names {min(unknown)}, which is not in the configured lists",
+                    f"`lists` names {min(unknown)}, which is not one of the configured lists "
+                    f"({configured})",
                 )
             lists = {name: each for name, each in lists.items() if name in verdict.lists}
         try:

@@ -144,8 +144,8 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise LintError(f"{path}: {describe_os_error(error)}") from None
-    except UnicodeDecodeError:
-        raise LintError(f"{path}: the file is not UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise LintError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
 
 
 def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:

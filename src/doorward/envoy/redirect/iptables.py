@@ -116,7 +116,7 @@ class Iptables:
         name = self._program(family, suffix)
         program = find_program(name)
         if program is None:
-            raise RedirectError(f"the program `{name}` is not installed")
+            raise RedirectError(f"the program `{name}` is not installed: install it")
         return run_program([program, *arguments], script)
 
 

@@ -111,7 +111,7 @@ class Nft:
         """
         program = find_program("nft")
         if program is None:
-            raise RedirectError("the program `nft` is not installed")
+            raise RedirectError("the program `nft` is not installed: install it")
         return run_program([program, *arguments], script)
 
 

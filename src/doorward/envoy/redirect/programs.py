@@ -104,7 +104,7 @@ def run_program(command: Sequence[str], script: str = "") -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise RedirectError(f"{name} did not end in {DEADLINE:.0f} s") from None
+        raise RedirectError(f"{name} did not end in {DEADLINE:.0f} s: try again") from None
     except OSError as error:
         raise RedirectError(f"{name} could not be started: {describe_os_error(error)}") from None
     if done.returncode != 0:

@@ -104,7 +104,10 @@ def load_services(source: str) -> Services:
             )
         return Services(path.read_bytes())
     except (message.DecodeError, binascii.Error, TypeError, KeyError) as error:
-        raise ValueError(f"the file of proto-descriptor is not a descriptor set: {error}") from None
+        raise ValueError(
+            "the file of proto-descriptor is not a descriptor set, as `protoc "
+            f"--descriptor_set_out` writes it: {error}"
+        ) from None
 
 
 def _to_value(value: Any) -> Value:
