@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import ssl
+from pathlib import Path
 
 import httpx
 import pytest
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-from doorward.base.os_errors import describe_os_error, io_message, os_reason
+from doorward.base.os_errors import describe_folder_error, describe_os_error, io_message, os_reason
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,16 @@ from doorward.base.os_errors import describe_os_error, io_message, os_reason
 )
 def test_a_reason_is_never_empty_and_names_no_file_of_its_own(error: OSError, reason: str) -> None:
     assert describe_os_error(error) == reason
+
+
+def test_a_file_in_place_of_a_folder_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for folder in (tmp_path / "a", tmp_path / "a/b"):
+        with pytest.raises(OSError, match=r"exists|Not a directory") as refused:
+            folder.mkdir(parents=True, exist_ok=True)
+        assert describe_folder_error(refused.value).startswith("a file is in the way of the folder")
+    error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    assert describe_folder_error(error) == "permission denied"
 
 
 def test_messages_name_what_was_tried() -> None:

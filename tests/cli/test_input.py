@@ -64,6 +64,9 @@ def test_what_the_sidecar_would_refuse_is_refused(
     (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
     assert run(["input", "envoy", str(tmp_path / "bad.json")]) == 1
     assert "not a CheckRequest" in capsys.readouterr().err
+    (tmp_path / "list.json").write_text("[1]")
+    assert run(["input", "envoy", str(tmp_path / "list.json")]) == 1
+    assert "not a CheckRequest of Envoy, in JSON or protobuf: " in capsys.readouterr().err
 
 
 def test_a_call_of_the_daemon_becomes_the_input_of_the_plugin(

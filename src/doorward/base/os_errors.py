@@ -4,7 +4,7 @@ messages therefore have them: `no such file or directory`.
 
 from __future__ import annotations
 
-__all__ = ["describe_os_error", "io_message", "os_reason"]
+__all__ = ["describe_folder_error", "describe_os_error", "io_message", "os_reason"]
 
 
 def describe_os_error(error: OSError) -> str:
@@ -15,6 +15,15 @@ def describe_os_error(error: OSError) -> str:
         return error.strerror.lower()
     # A library's text, which may name a file: as it is written.
     return str(error) or type(error).__name__
+
+
+def describe_folder_error(error: OSError) -> str:
+    """Return the reason why a folder could not be created, as `describe_os_error` has it, but for
+    a file in its place what to do about that.
+    """
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        return "a file is in the way of the folder: move it, or name another folder"
+    return describe_os_error(error)
 
 
 def io_message(verb: str, path: str, error: OSError) -> str:

@@ -83,7 +83,7 @@ def envoy_input(
     from doorward.enforcement.errors import RequestError
     from doorward.envoy.options import Options
     from doorward.envoy.request.descriptors import load_services
-    from doorward.envoy.request.input import to_input
+    from doorward.envoy.request.input import MalformedRequestError, to_input
 
     options = Options(strict=strict, skip_request_body_parse=skip_request_body_parse)
     try:
@@ -92,6 +92,9 @@ def envoy_input(
         return to_input(request, options, services, "v2" if api == "v2" else "v3")
     except OSError as error:
         raise LoadError([io_message("open", proto_descriptor, error)]) from None
+    except MalformedRequestError as error:
+        problem = f"the input is not a CheckRequest of Envoy, in JSON or protobuf: {error}"
+        raise LoadError([problem]) from None
     except (RequestError, ValueError) as error:
         raise LoadError([str(error)]) from None
 

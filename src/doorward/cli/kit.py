@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_folder_error, describe_os_error
 from doorward.cli.arguments import argument
 from doorward.envoy.kit import TARGETS, Description, Policy, ResponseList, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
@@ -118,7 +118,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     """Write the files that deploy a sidecar in front of an application, or check a deployment."""
     if context.invoked_subcommand is not None:
         return 0
-    if not (options["app_port"] and options["policy"] and options["target"]):
+    if options["app_port"] is None or not (options["policy"] and options["target"]):
         raise click.UsageError("--app-port, --policy and --target are needed")
     try:
         files = to_files(_to_description(options), options["target"])
@@ -193,7 +193,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise click.ClickException(f"{path}: {describe_os_error(error)}") from None
+            raise click.ClickException(f"{path}: {describe_folder_error(error)}") from None
         click.echo(os.fspath(path))
 
 

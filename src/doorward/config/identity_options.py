@@ -115,7 +115,11 @@ def _check_url(key: str, url: object) -> None:
     parts = split_url(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
     if parts is None or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
-        raise OptionError(key, "must be a URL without a user, password, query and fragment")
+        raise OptionError(
+            key,
+            "must be a URL without a user, password, query and fragment, such as "
+            "https://login.example.com",
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise OptionError(
             key, "must begin with https://, or with http:// for a server on this host"

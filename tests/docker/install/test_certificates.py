@@ -50,7 +50,7 @@ def test_days_out_of_range_are_an_error(days: int, folder: Path) -> None:
 
 def test_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "certs").touch()
-    with pytest.raises(CertificateError, match="file exists"):
+    with pytest.raises(CertificateError, match="a file is in the way of the folder: move it"):
         make_authority(tmp_path / "certs")
     with pytest.raises(
         CertificateError, match=r"cannot be read: .*create it with `doorward docker cert ca`"

@@ -308,6 +308,9 @@ def test_files_are_written_once_and_never_over_others(
 def test_a_kit_needs_a_port_a_policy_and_a_target(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["kit", "--app-port=8080"]) == 1
     assert "are needed" in capsys.readouterr().err
+    policy = f"--policy={ROOT}/examples/people/policy.rego"
+    assert run(["kit", "--app-port=0", policy, "--target=host"]) == 1
+    assert "port 0 must be from 1 to 65535" in capsys.readouterr().err
     assert run(["kit", "--app-port=8080", "--policy=nowhere", "--target=host"]) == 1
     assert "nowhere: no such file" in capsys.readouterr().err
 

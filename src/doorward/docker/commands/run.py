@@ -60,7 +60,7 @@ def read_run(words: Sequence[str], command: str) -> Container:
     container = Container(body=_defaults())
     image, *arguments = read_options(words, VALUES, SWITCHES, container, command) or [""]
     if not image:
-        raise CommandError(f"`{command}` names no image")
+        raise CommandError(f"`{command}` names no image: give one, such as alpine")
     body, is_run = container.body, command.endswith("run")
     body |= {"Image": image, "Cmd": arguments or None}
     # Only `docker run` has `-d`: the body of `create` attaches in any case.
@@ -438,20 +438,30 @@ def _device(text: str) -> dict[str, str]:
 
 def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
     """Return a reader of `PATH:RATE`, the limit of one device, as `{"Path": …, "Rate": …}`. `read`
-    reads the rate, and its errors pass through.
+    reads the rate, and its errors pass through. The reader raises CommandError without a path.
     """
 
     def rate(text: str) -> dict[str, Any]:
-        path, _, number = text.rpartition(":")
+        path, number = _split_device(text)
         return {"Path": path, "Rate": read(number)}
 
     return rate
 
 
 def _read_weight(text: str) -> dict[str, Any]:
-    """Read `PATH:WEIGHT`, the weight of one device. CommandError if that is not an integer."""
-    path, _, number = text.rpartition(":")
+    """Read `PATH:WEIGHT`, the weight of one device. CommandError for another form, and if the
+    weight is not an integer.
+    """
+    path, number = _split_device(text)
     return {"Path": path, "Weight": read_integer(number)}
+
+
+def _split_device(text: str) -> tuple[str, str]:
+    """Return the two parts of `PATH:VALUE`; CommandError if the path or the colon is missing."""
+    path, _, value = text.rpartition(":")
+    if not path:
+        raise CommandError(f"`{text}` is not DEVICE:VALUE, such as /dev/sda:100")
+    return path, value
 
 
 def _gpus(text: str) -> dict[str, Any]:

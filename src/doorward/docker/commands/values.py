@@ -128,9 +128,11 @@ def _read_date(text: str) -> str:
 
 def read_ulimit(text: str) -> dict[str, Any]:
     """Return a resource limit, `NAME=SOFT[:HARD]`, as the engine API has it; the hard limit is by
-    default the soft one. Raise CommandError if one is not an integer.
+    default the soft one. Raise CommandError for another form, and if a limit is not an integer.
     """
-    name, _, limits = text.partition("=")
+    name, equals, limits = text.partition("=")
+    if not name or not equals:
+        raise CommandError(f"`{text}` is not NAME=SOFT or NAME=SOFT:HARD, such as nofile=1024")
     soft, colon, hard = limits.partition(":")
     return {"Name": name, "Soft": read_integer(soft), "Hard": read_integer(hard if colon else soft)}
 

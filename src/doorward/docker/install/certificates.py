@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_folder_error, describe_os_error
 
 __all__ = ["CertificateError", "issue_client", "issue_server", "make_authority"]
 
@@ -215,7 +215,7 @@ def _write(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CertificateError(f"{folder}: {describe_os_error(error)}") from None
+        raise CertificateError(f"{folder}: {describe_folder_error(error)}") from None
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

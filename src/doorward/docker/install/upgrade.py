@@ -14,7 +14,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from doorward.base.os_errors import describe_os_error
 from doorward.bundles.loader import LoadError
@@ -24,6 +24,8 @@ from doorward.docker.replay import ReplayError, replay
 from doorward.rego import RegoError
 
 __all__ = ["apply_upgrade", "copies", "lacking", "newly_refused", "show_differences"]
+
+_NAME_FOLDER: Final = "name a folder with copies of the shipped policies"
 
 
 def copies(folder: Path) -> list[Path]:
@@ -59,14 +61,14 @@ def _read(path: Path) -> dict[str, Any]:
     the file cannot be read, is not JSON, has no object `docker`, or has another value for a section
     that is an object in the shipped data.
     """
+    if not path.exists():
+        raise DaemonError(f"{path}: no such file or directory: {_NAME_FOLDER}")
     try:
         document = json.loads(_read_text(path))
     except (ValueError, RecursionError) as error:
         raise DaemonError(f"{path}: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("docker"), dict):
-        raise DaemonError(
-            f"{path} has no object `docker`: name a folder with copies of the shipped policies"
-        )
+        raise DaemonError(f"{path} has no object `docker`: {_NAME_FOLDER}")
     docker = document["docker"]
     for section in _shipped_sections():
         if not isinstance(docker.get(section, {}), dict):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_folder_error, describe_os_error
 
 __all__ = ["LARGEST", "RECORDED", "Recording", "RecordingError", "Recordings"]
 
@@ -108,7 +108,7 @@ class Recordings:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             os.chmod(folder, 0o700)
         except OSError as error:
-            raise RecordingError(f"{folder}: {describe_os_error(error)}") from None
+            raise RecordingError(f"{folder}: {describe_folder_error(error)}") from None
 
     def begin(self, decision_id: str, about: Mapping[str, Any]) -> Recording:
         """Return a new recording of a decided stream, with `about` in its first line; raise
