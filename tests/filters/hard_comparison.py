@@ -192,9 +192,10 @@ class Policy:
         text = self._plain()
         return f"not {text}" if draw.random() < 0.3 else text
 
-    def _add_rule(self, body: str) -> str:
+    def _add_rule(self, body: str, parameter: str = "") -> str:
         name = f"r{len(self._rules)}"
-        self._rules.append(f"{name} if {{\n\t{body}\n}}")
+        head = f"{name}({parameter})" if parameter else name
+        self._rules.append(f"{head} if {{\n\t{body}\n}}")
         return name
 
     def _plain(self) -> str:

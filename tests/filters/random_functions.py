@@ -30,7 +30,7 @@ DOCUMENTS: Final[list[Any]] = [
     ["A", "a", 1],
 ]
 """Documents whose texts functions change, and values that they are undefined for."""
-_PATHS: Final = [".k", ".k", ".k", ".n", ".n.k", ".l", ".x", ".k.k"]
+_PATHS: Final = [".k", ".k", ".k", ".n", ".n.k", ".l", ".x", ".k.k", '["0"]', '[""]']
 _TEXTS: Final = ["a", "A", "ab", "AB", "b", "", " ", " a", "1", "i̇", "k", "ss", "true", "null"]
 _SCALARS: Final = [None, True, False, 0, 1, 1.5, 5, "5"]
 _CALLS: Final = [
@@ -47,7 +47,8 @@ class Functions:
     """Draws expressions about a row.
 
     `row` is its reference, such as `input.doc`; `kinds` has the kinds of its columns; `known` are
-    references to scalars of any type, `add_rule` adds a rule with a body and returns its name.
+    references to scalars of any type. `add_rule` adds a rule with a body and, for a function, a
+    parameter, and returns its name.
     """
 
     def __init__(
@@ -55,12 +56,13 @@ class Functions:
         draw: Random,
         row: str,
         kinds: Mapping[str, str],
-        add_rule: Callable[[str], str],
+        add_rule: Callable[[str, str], str],
         known: Sequence[str] = (),
     ) -> None:
         self._draw = draw
         self._columns = [f"{row}.{name}" for name in kinds]
         self._documents = [f"{row}.{name}" for name, kind in kinds.items() if kind == "json"]
+        self._times = [f"{row}.{name}" for name, kind in kinds.items() if kind == "moment"]
         self._lists = [f"{row}.{name}" for name, kind in kinds.items() if kind == "array"]
         self._add_rule = add_rule
         self._known = known
@@ -79,8 +81,8 @@ class Functions:
     def _with(self, operand: str) -> str:
         kinds = [self._compared, self._compared, self._searched, self._member, self._counted]
         kinds += [self._timed, self._misused, self._compared_with_column, self._matched]
-        if not operand.startswith("row"):
-            kinds += [self._in_rule, self._about_elements, self._about_elements]
+        if operand.startswith("input."):
+            kinds += [self._in_rule, self._in_function, self._about_elements, self._about_elements]
         return self._draw.choice(kinds)(operand)
 
     def _operand(self) -> str:
@@ -142,9 +144,12 @@ class Functions:
 
     def _timed(self, operand: str) -> str:
         draw = self._draw
+        if self._times and draw.random() < 0.7:
+            operand = draw.choice(self._times)
         left, chance = _CLOCK.format(operand), draw.random()
         if chance < 0.25:
-            return f"{left} {draw.choice(_OPERATORS)} {_CLOCK.format(self._operand())}"
+            other = draw.choice(self._times) if self._times else self._operand()
+            return f"{left} {draw.choice(_OPERATORS)} {_CLOCK.format(other)}"
         if chance < 0.35:
             return left
         if chance < 0.45:
@@ -171,11 +176,14 @@ class Functions:
 
     def _compared_with_column(self, operand: str) -> str:
         draw = self._draw
-        left, right = operand, self._operand()
-        if draw.random() < 0.3:
+        # Values in documents can only be compared with known ones.
+        if draw.random() < 0.7:
+            operand = draw.choice(self._columns)
+        left, right = operand, draw.choice(self._columns)
+        if draw.random() < 0.1:
+            right = self._operand()
+        if draw.random() < 0.15:
             left = self._called(left)
-        if draw.random() < 0.3:
-            right = self._called(right)
         if draw.random() < 0.1:
             return f"{draw.choice(_SEARCHES)}({left}, {right})"
         return f"{left} {draw.choice(_OPERATORS)} {right}"
@@ -201,7 +209,14 @@ class Functions:
         else:
             test = f"x {draw.choice(_OPERATORS[:5])} {self._scalar()}"
         no = "not " if draw.random() < 0.5 else ""
-        return self._add_rule(f"x := {value}\n\t{no}{test}")
+        return self._add_rule(f"x := {value}\n\t{no}{test}", "")
+
+    def _in_function(self, operand: str) -> str:
+        """A call of a function with the operand, which may be the value of a built-in."""
+        draw = self._draw
+        no = "not " if draw.random() < 0.3 else ""
+        name = self._add_rule(f"{no}{self._with('x')}", "x")
+        return f"{name}({operand if draw.random() < 0.8 else self._called(operand)})"
 
     def _about_elements(self, operand: str) -> str:
         """A rule about one element of the operand, or about each."""
@@ -213,5 +228,5 @@ class Functions:
         test = self._with(draw.choice(["row", "row", "row.k"]))
         no = "not " if draw.random() < 0.4 else ""
         if draw.random() < 0.35:
-            return self._add_rule(f"every row in {collection} {{ {no}{test} }}")
-        return self._add_rule(f"some row in {collection}\n\t{no}{test}")
+            return self._add_rule(f"every row in {collection} {{ {no}{test} }}", "")
+        return self._add_rule(f"some row in {collection}\n\t{no}{test}", "")

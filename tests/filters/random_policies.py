@@ -220,7 +220,7 @@ class _Policy:
 
     def text(self) -> str:
         draw = self._draw
-        if not self._typed and draw.chance(0.35):
+        if draw.chance(0.35):
             return self._short_text()
         rules = []
         if draw.chance(0.5):
@@ -235,19 +235,24 @@ class _Policy:
         return "\n\n".join(["package f", *imports, *rules]) + "\n"
 
     def _short_text(self) -> str:
-        """A policy of one or two calls, which few other expressions hide or make a refusal."""
+        """A policy of one or two expressions, mostly calls: no others hide what they select."""
         draw = self._draw
-        head = "allow" if draw.chance(0.7) else f"allow := {self._functions.value()}"
-        body = [self._functions.expression() for _ in range(draw.choice([1, 1, 1, 2]))]
-        rules = [f"{head} if {{\n\t" + "\n\t".join([self._negated(each) for each in body]) + "\n}"]
+        draw_body = self._simple if self._typed else self._functions.expression
+        is_true = self._typed or draw.chance(0.7)
+        head = "allow" if is_true else f"allow := {self._functions.value()}"
+        body = [self._negated(draw_body()) for _ in range(draw.choice([1, 1, 1, 2]))]
+        rules = [f"{head} if {{\n\t" + "\n\t".join(body) + "\n}"]
         if draw.chance(0.25):
-            rules.append(f"allow := {draw.choice(['true', 'true', 'false'])} if {self._simple()}")
+            value = "true" if self._typed else draw.choice(["true", "true", "false"])
+            rules.append(f"allow := {value} if {self._simple()}")
         if draw.chance(0.25):
-            rules.append(f"default allow := {draw.choice(['true', 'false'])}")
+            default = "false" if self._typed else draw.choice(["true", "false"])
+            rules.append(f"default allow := {default}")
         return "\n\n".join(["package f", *rules, *self._helpers.values()]) + "\n"
 
     def _negated(self, text: str) -> str:
-        return f"not {text}" if self._draw.chance(0.4) else text
+        can_be = not text.startswith("not ")
+        return f"not {text}" if can_be and self._draw.chance(0.4) else text
 
     def _rule(self, head: str, value: str | None) -> str:
         """`value` None: any; "": true, unsaid."""
@@ -414,9 +419,10 @@ class _Policy:
         self._helpers[f"some_{name}"] = f"some_{name} if {{\n\t{body}\n}}"
         return name
 
-    def _function_rule(self, body: str) -> str:
+    def _function_rule(self, body: str, parameter: str) -> str:
         name = self._name("calls")
-        self._helpers[name] = f"{name} if {{\n\t{body}\n}}"
+        head = f"{name}({parameter})" if parameter else name
+        self._helpers[name] = f"{head} if {{\n\t{body}\n}}"
         return name
 
     def _folded(self) -> str:

@@ -58,6 +58,9 @@ def listed(text: str, nulls: Any, columns: Any = COLUMNS) -> list[int]:
         'not trim(input.doc.s, "a")',
         "not lower(input.doc.a)",
         "not count(input.doc.m.k)",
+        "not count(input.doc.m.k, 0)",
+        'not lower(input.doc.m.k, "a")',
+        'not trim(input.doc.m.k, "a", "")',
         "x := input.doc.m.k\n\tnot lower(x)",
         "some row in input.doc.m.l\n\tlower(row)",
         "some row in input.doc.m.l\n\tnot lower(row)",
@@ -81,6 +84,16 @@ def listed(text: str, nulls: Any, columns: Any = COLUMNS) -> list[int]:
 )
 def test_a_function_holds_only_where_it_has_a_value(body: str, nulls: str) -> None:
     text = f"allow if {{\n\t{body}\n}}"
+    assert listed(text, nulls) == allowed_rows(text, nulls, {}, ROWS)
+
+
+@pytest.mark.parametrize("nulls", ["null", "undefined"])
+@pytest.mark.parametrize("operand", ["input.doc.m.k", "input.doc.m.l.x", "input.doc.s"])
+@pytest.mark.parametrize(
+    "test", ['lower(x) == "a"', 'trim(x, " ") == "b"', "not lower(x)", "lower(x)", "x"]
+)
+def test_a_function_of_a_missing_value_is_not_false(test: str, operand: str, nulls: str) -> None:
+    text = f"allow if not check({operand})\n\ncheck(x) if {test}"
     assert listed(text, nulls) == allowed_rows(text, nulls, {}, ROWS)
 
 

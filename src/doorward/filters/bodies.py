@@ -235,8 +235,7 @@ class BodyReader:
             there: list[Condition] = _require_value(location, text)
             if expr.negated:
                 # `not f(x)` holds where f refuses x, and is undefined where there is no x.
-                operand = Place(location.row, location.name)
-                there = [*_require_value(operand, text), Group((tuple(there),), negated=True)]
+                there = [*self._operand(expr, call, inner), Group((tuple(there),), negated=True)]
             return Group((inner.around(there),))
         read = expr if call is expr.term else replace(expr, term=call)
         if Var in map(type, call.args):
@@ -247,6 +246,9 @@ class BodyReader:
             # Where an operand is undefined, so is `not` before a call: this is not an equation.
             defined = replace(compared, operator="defined", value=None, negated=False)
             return Group((inner.around([defined, compared]),))
+        if _has_output(written) and isinstance(compared, Comparison) and expr.negated:
+            # As `not f(x)` above: `not f(x, 1)` is the call that `f(x) == 1` in a function becomes.
+            return Group((inner.around([*self._operand(expr, written, inner), compared]),))
         if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):
             self._kept[id(expr)] = compared
         if not isinstance(compared, Comparison) or not expr.negated or not inner.asks_for_rows:
@@ -256,6 +258,12 @@ class BodyReader:
         compared = replace(compared, negated=not is_equation)
         (existence,) = inner.around([compared], negated=is_equation)
         return existence
+
+    def _operand(self, expr: Expr, call: Call, inner: Scope) -> list[Condition]:
+        """Return the condition that the first operand of a call has a value, in a list; [] if it
+        always has one.
+        """
+        return _require_value(inner.read(call.args[0]), partial(self._comparer.text, expr))
 
     def _element(self, expr: Expr, call: Call, inner: Scope) -> Condition | None:
         """Return the condition that a known value or a column is an element of a column; None after
@@ -517,10 +525,15 @@ def _as_equation(call: Call) -> Call:
     """Return a call with an output operand as an equation: `lower(x, y)` -> `lower(x) = y`; other
     calls unchanged.
     """
-    if FUNCTIONS.get(call.name, -1) != len(call.args) - 1:
+    if not _has_output(call):
         return call
     operand = replace(call, args=call.args[:-1])
     return Call(Ref(Var("eq"), ()), (operand, call.args[-1]), infix=True)
+
+
+def _has_output(call: Call) -> bool:
+    """Return True if the last operand of a call of a built-in of `FUNCTIONS` is its value."""
+    return FUNCTIONS.get(call.name, -1) == len(call.args) - 1
 
 
 def _asks_rules(call: Call) -> bool:
