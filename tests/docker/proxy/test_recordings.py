@@ -82,7 +82,7 @@ def test_recording_after_its_end_is_refused(recordings: Recordings) -> None:
 
 def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
-    with pytest.raises(RecordingError, match="not a directory"):
+    with pytest.raises(RecordingError, match="r: a file is in the way of the folder: move it"):
         Recordings(str(tmp_path / "f" / "r"))
 
 
