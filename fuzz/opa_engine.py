@@ -51,6 +51,7 @@ class OpaEngine:
 
     def __init__(self, path: Path) -> None:
         self.command = [sys.executable, __file__, str(path)]
+        self.seconds = SECONDS
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
@@ -65,7 +66,7 @@ class OpaEngine:
         try:
             sink.write(json.dumps(question) + "\n")
             sink.flush()
-            line = source.readline() if select.select([source], [], [], SECONDS)[0] else ""
+            line = source.readline() if select.select([source], [], [], self.seconds)[0] else ""
         except BrokenPipeError:
             line = ""
         if not line:

@@ -43,8 +43,10 @@ GENERATORS: Final = {
 
 @pytest.mark.parametrize("call_of", GENERATORS.values(), ids=GENERATORS)
 def test_answers_are_those_of_the_newest_opa(
-    call_of: Callable[[str], tuple[str, list[Any]]], opa: OpaEngine
+    call_of: Callable[[str], tuple[str, list[Any]]], opa: OpaEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # OPA compares `1.0.0-N` and `1.0.0-M` forever where both numbers have 30 digits.
+    monkeypatch.setattr(opa, "seconds", 3.0)
     answers: Counter[str] = Counter()
     for number in range(CALLS):
         name, operands = call_of(f"1-{number}")
