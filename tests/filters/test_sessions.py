@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, Final
 
@@ -29,15 +30,22 @@ Select = Callable[[Clause], set[int]]
 
 def selected(body: str, rows: Sequence[Any], select: Select, dialect: Dialect) -> tuple[Any, Any]:
     """The rows that a filter selects, and those that the policy allows."""
+    known, allowed = decided(body, json.dumps(rows))
+    return select(to_sql(known, COLUMNS, dialect)), allowed
+
+
+@cache
+def decided(body: str, rows: str) -> tuple[Conditions, set[int]]:
+    """The conditions of the filter, and which of the rows, a JSON array, the policy allows."""
     name = next(name for name in COLUMNS["docs"] if f"docs.{name}" in body)
     engine = Engine({"f.rego": f"package f\n\ninclude if {body}\n"})
     query = engine.prepare("data.f.include")
     allowed = {
         number
-        for number, row in enumerate(rows)
+        for number, row in enumerate(json.loads(rows))
         if query.value(from_python({"docs": {name: row}}, copy=True)) is True
     }
-    return select(to_sql(conditions(engine), COLUMNS, dialect)), allowed
+    return conditions(engine), allowed
 
 
 def conditions(engine: Engine) -> Conditions:
