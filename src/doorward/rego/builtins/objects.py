@@ -87,10 +87,10 @@ def at_path(value: Value, path: list[Value]) -> Value | Undefined:
         # `lookup`, written out for an object and a name, as most steps are.
         if type(target) is dict and type(step) is str:
             target = target.get(step, UNDEFINED)
+        elif target is UNDEFINED:
+            return UNDEFINED
         else:
             target = lookup(target, step)
-        if target is UNDEFINED:
-            return UNDEFINED
     return target
 
 

@@ -65,10 +65,14 @@ def _parse(text: str) -> _Parts | None:
     """
     if len(text) > _MAX_TEXT:
         raise LimitError(f"version is longer than {_MAX_TEXT} characters")
-    match = _VERSION.fullmatch(text)
-    if not match:
-        return None
-    major, minor, patch, release = match.groups()
+    release = ""
+    major, _, rest = text.partition(".")
+    minor, _, patch = rest.partition(".")
+    if not (major.isdigit() and minor.isdigit() and patch.isdigit() and text.isascii()):
+        match = _VERSION.fullmatch(text)
+        if not match:
+            return None
+        major, minor, patch, release = match.groups()
     numbers = int(major), int(minor), int(patch)
     if max(numbers) > _MAX_NUMBER:
         return None

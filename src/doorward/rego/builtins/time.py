@@ -8,7 +8,7 @@ on the machine it is made on.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,7 +23,7 @@ from doorward.rego.builtins.registry.operands import (
 )
 from doorward.rego.builtins.registry.signature import any_of, number, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.calendar import days_in_month, seconds_of
+from doorward.rego.golang.calendar import EPOCH_DAY, days_in_month, days_of, seconds_of
 from doorward.rego.golang.layouts import (
     DAYS,
     Moment,
@@ -41,6 +41,7 @@ Instant: TypeAlias = tuple[int, tzinfo]
 """A time in nanoseconds since the epoch, and its time zone."""
 
 _SECOND: Final = 1_000_000_000
+_DAY: Final = 86_400 * _SECOND
 _LIMIT: Final = 1 << 63
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -214,9 +215,20 @@ def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
     unknown zone, and a result outside of 1677 to 2262, are errors.
     """
     instant = _instant(x)
+    years, months, days = (
+        operand
+        if type(operand) is int and -_LIMIT <= operand < _LIMIT
+        else machine_integer(position, operand)
+        for position, operand in ((2, years), (3, months), (4, days))
+    )
+    if instant[1] is UTC:
+        # The time of the day stays as it is.
+        before = instant[0] // _DAY
+        start = date.fromordinal(before + EPOCH_DAY + 1)
+        after = days_of(start.year + years, start.month + months, start.day + days)
+        return _check(0, instant[0] + (after - before) * _DAY)
     local = _local(instant)
-    year, month = local.year + machine_integer(2, years), local.month + machine_integer(3, months)
-    day = local.day + machine_integer(4, days)
+    year, month, day = local.year + years, local.month + months, local.day + days
     seconds = seconds_of(year, month, day, local.hour, local.minute, local.second)
     # Far outside the range no zone is asked: Python's calendar has an end.
     _check(seconds - 2 * 86_400 if seconds > 0 else seconds + 2 * 86_400, 0)
@@ -367,25 +379,30 @@ def time_parse_duration_ns(duration: str) -> int:
     if len(rest) > _MAX_DURATION:
         raise LimitError(f"duration is longer than {_MAX_DURATION} characters")
     total = 0
-    names: set[str] = set()
     # Each segment begins where the one before ends, the last, empty one at the end of the text.
     for integer, part, name in _SEGMENT.findall(rest)[:-1]:
-        if not (integer or part):
-            raise _invalid_duration(duration)
-        if not name:
-            raise BuiltinError(f"time: missing unit in duration {_quote(duration)}")
         unit = _UNITS.get(name)
-        if unit is None:
-            name = _quote(name)
-            raise BuiltinError(f"time: unknown unit {name} in duration {_quote(duration)}")
-        names.add(name)
-        total += int(integer or 0) * unit + (_part(part, unit) if part else 0)
-    # Go reads a Greek mu, and OPA, which adds days, weeks and years, does not.
-    if "μs" in names and not names.isdisjoint("dwy"):
+        if unit is None or not (integer or part):
+            raise _invalid_segment(integer or part, name, duration)
+        if integer:
+            total += int(integer) * unit
+        if part:
+            total += _part(part, unit)
+    if "μ" in duration and not {"d", "w", "y"}.isdisjoint(duration):
+        # Go reads a Greek mu, and OPA, which adds days, weeks and years, does not.
         raise _invalid_duration(duration)
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
         raise _invalid_duration(duration)
     return -total if duration[0] == "-" else total
+
+
+def _invalid_segment(digits: str, name: str, duration: str) -> BuiltinError:
+    """The error about a number without digits, without a unit or with an unknown one."""
+    if not digits:
+        return _invalid_duration(duration)
+    if not name:
+        return BuiltinError(f"time: missing unit in duration {_quote(duration)}")
+    return BuiltinError(f"time: unknown unit {_quote(name)} in duration {_quote(duration)}")
 
 
 def _invalid_duration(duration: str) -> BuiltinError:
@@ -401,4 +418,7 @@ def _part(digits: str, unit: int) -> int:
     500_000_000. Digits after the 18th are ignored. Computed in floating point as Go does; 0 for "".
     """
     digits = digits[:18]
-    return int(float(int(digits)) * (float(unit) / 10.0 ** len(digits))) if digits else 0
+    return int(int(digits) * (unit / _POWERS[len(digits)])) if digits else 0
+
+
+_POWERS: Final = tuple(10.0**exponent for exponent in range(19))
