@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -229,6 +229,21 @@ caches empty.
 """
 
 
+TABLES_HEADING: Final = """
+## OPA's servers, commands, start and memory, as recorded
+
+[Performance](performance.md) has Doorward's, measured with the version that it names.
+"""
+OF_OTHERS: Final = (
+    "Doorward",
+    "bare",
+    "httptools",
+    "minimal",
+    "prototype",
+    "the same with Doorward",
+)
+
+
 def page(rows: list[Row], rounds: int, peer: str) -> str:
     lines = [HEAD.format(rounds=rounds, peer=peer, machine=machine(), picture=PICTURE)]
     for row in rows:
@@ -243,13 +258,21 @@ def page(rows: list[Row], rounds: int, peer: str) -> str:
 
 
 def tables() -> str:
-    """The recorded tables of servers and commands."""
-    parts = ["\n## Servers, commands, start and memory, as recorded\n"]
+    """The recorded tables of OPA's servers and commands; the rows of other programs are left out,
+    and Doorward's, which are those of an early version.
+    """
+    parts = [TABLES_HEADING]
     for table in json.loads(RECORDED.read_text())["tables"]:
-        columns = table["columns"]
+        kept = [n for n, name in enumerate(table["columns"]) if name != "Doorward"]
+        rows = [
+            ["" if row[n].startswith("Doorward ") else row[n].removeprefix("OPA ") for n in kept]
+            for row in table["rows"]
+            if not row[0].startswith(OF_OTHERS)
+        ]
+        columns = [table["columns"][n] for n in kept]
         parts.append(f"\n{table['heading']}\n\n| {' | '.join(columns)} |\n")
         parts.append("|" + "---|" * len(columns) + "\n")
-        parts += [f"| {' | '.join(row)} |\n" for row in table["rows"]]
+        parts += [f"| {' | '.join(row)} |\n" for row in rows]
     return "".join(parts)
 
 
