@@ -257,6 +257,7 @@ def compile_clause(conditions: Conditions, dialect: Any) -> None:
         ("not count(input.docs.name)", "is not a declared relation"),
         ('regex.match("a.b", input.docs.name)', "invalid builtin `regex.match`"),
         ('glob.match("*b", [], input.docs.name)', "invalid builtin `glob.match`"),
+        ("io.jwt.decode(input.docs.name)[0].a == 1", "invalid builtin `io.jwt.decode`"),
         ('some d in input.docs.tenant; d == "x"', "is not a declared relation"),
     ],
 )

@@ -15,11 +15,18 @@ from types import NoneType
 from typing import Final
 
 from doorward.filters.columns import decides
-from doorward.filters.comparing import COMPARISONS, MEMBER, MIRRORED, Comparer, without_idle
+from doorward.filters.comparing import (
+    COMPARISONS,
+    MEMBER,
+    MIRRORED,
+    Comparer,
+    is_comparing,
+    without_idle,
+)
 from doorward.filters.conditions import Comparison, Condition, Field, Group, Some, to_scalar
 from doorward.filters.conditions import Scalar as ScalarValue
 from doorward.filters.folding import FUNCTIONS, OBJECT_GET
-from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH
+from doorward.filters.hints import COLUMN, EVERY, ROWS, RULE, WITH, builtin_hint
 from doorward.filters.scopes import Meaning, Place, Scope, UnclearError, is_variable
 from doorward.filters.searches import search_of_glob, search_of_regex
 from doorward.rego.tools import (
@@ -116,7 +123,11 @@ class BodyReader:
                 holds = self._condition(expr, scope, needed)
             except UnclearError as error:
                 message = f'invalid statement "{self._comparer.text(expr)}": {error}'
-                self._comparer.fail(expr.span, message, hint=error.hint)
+                hint = error.hint
+                if foreign := _foreign_builtin(expr.term):
+                    # Its result is a generated variable, which says nothing to the author.
+                    message, hint = f"invalid builtin `{foreign}`", builtin_hint(foreign)
+                self._comparer.fail(expr.span, message, hint=hint)
                 continue
             if isinstance(holds, bool):
                 never = never or not holds
@@ -534,6 +545,18 @@ def _as_equation(call: Call) -> Call:
 def _has_output(call: Call) -> bool:
     """Return True if the last operand of a call of a built-in of `FUNCTIONS` is its value."""
     return FUNCTIONS.get(call.name, -1) == len(call.args) - 1
+
+
+def _foreign_builtin(term: object) -> str:
+    """Return the name of the built-in that an expression's term calls if no condition can have it,
+    whatever its operands are; "" for other terms and for functions of the policies.
+    """
+    if type(term) is not Call or not isinstance(term.operator.head, Var):
+        return ""
+    name = term.name
+    known = is_comparing(name) or name in FUNCTIONS or name in _PATTERNS or name in _EQUATIONS
+    is_own = term.operator.head.name == "data" or name.startswith("internal.")
+    return "" if known or is_own else name
 
 
 def _asks_rules(call: Call) -> bool:

@@ -41,7 +41,16 @@ from doorward.rego.tools import (
     walk,
 )
 
-__all__ = ["COMPARISONS", "MEMBER", "MIRRORED", "Comparer", "Fields", "text_of", "without_idle"]
+__all__ = [
+    "COMPARISONS",
+    "MEMBER",
+    "MIRRORED",
+    "Comparer",
+    "Fields",
+    "is_comparing",
+    "text_of",
+    "without_idle",
+]
 
 Constant: TypeAlias = tuple[Known | list[Known]]
 """A known scalar in a tuple, since None is a value too. An empty list in it: the term is known, but
@@ -63,6 +72,13 @@ MIRRORED: Final = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 _TEXTS: Final = frozenset({"startswith", "endswith", "contains"})
 _ORDERS: Final = frozenset(MIRRORED)
 MEMBER: Final = "internal.member_2"
+
+
+def is_comparing(name: str) -> bool:
+    """Return True for a built-in whose call can be a condition: a comparison, a search in a text,
+    or `in`.
+    """
+    return name in COMPARISONS or name in _TEXTS or name == MEMBER
 
 
 class Comparer:
@@ -155,7 +171,7 @@ class Comparer:
         elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
             message = f'has function "{self.text(call.operator)}(...)" an `else`?'
             self.fail(expr.span, f'invalid data reference "{self.text(expr)}"', message, ELSE)
-        elif name not in COMPARISONS and name not in _TEXTS and name != MEMBER:
+        elif not is_comparing(name):
             self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
         elif lacking := self._lacking(name):
             self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
