@@ -39,6 +39,8 @@ def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]
             "Error: invalid value for \"--workers\": 'x' is not an integer\nUsage:\n",
         ),
         (["learn"], "Error: LOG is required\nUsage:\n"),
+        (["version", "x"], "Error: unexpected argument: x\nUsage:\n"),
+        (["version", "x", "y"], "Error: unexpected argument: x y\nUsage:\n"),
         (["replay"], "Error: --log is required\nUsage:\n"),
     ],
 )

@@ -241,7 +241,7 @@ _NOUNS: Final = {
 
 def _message_of(error: click.UsageError) -> str:
     """Return one line that says what was wrong with a call: click's message, reworded after OPA's
-    for an unknown flag or command, a missing argument and a value that is not valid.
+    for an unknown flag or command, a missing or unexpected argument and a value that is not valid.
     """
     if isinstance(error, click.NoSuchOption):
         return f"unknown flag: {error.option_name}"
@@ -259,6 +259,8 @@ def _message_of(error: click.UsageError) -> str:
         return f'invalid value for "{names}": {reason}'
     if "No such command" in error.message:
         return "unknown command" + error.message.removeprefix("No such command").rstrip(".")
+    if error.message.startswith("Got unexpected extra argument"):
+        return f"unexpected argument: {error.message.partition('(')[2].rstrip(').')}"
     return error.format_message()
 
 

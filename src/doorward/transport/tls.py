@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 
 __all__ = ["CIPHER_SUITES", "HANDSHAKE", "MINIMUMS", "TlsContext", "TlsError", "TlsOptions"]
@@ -178,17 +179,21 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     # TLS listeners speak HTTP/1.1 only: a client that prefers h2 must not choose it.
     context.set_alpn_protocols(["http/1.1"])
-    path = options.certificate
+    pair = options.certificate, options.private_key
+    subject, form = " and ".join(pair), "a certificate and its private key, both in PEM"
     try:
-        context.load_cert_chain(options.certificate, options.private_key, _no_password)
+        # OpenSSL does not say which of the two it could not read.
+        for path in pair:
+            _check_readable(path)
+        context.load_cert_chain(*pair, _no_password)
         if options.client_ca is not None:
-            path = options.client_ca
+            subject, form = options.client_ca, "certificates in PEM"
             context.load_verify_locations(options.client_ca)
         if options.cipher_suites:
-            path = "cipher suites"
+            subject, form = "cipher suites", "names of cipher suites"
             context.set_ciphers(":".join(CIPHER_SUITES[name] for name in options.cipher_suites))
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"{path}: {_reason(error)}") from None
+        raise TlsError(f"{subject}: {_reason(error, form)}") from None
     if options.verifies_clients:
         context.verify_mode = ssl.CERT_REQUIRED
     return context
@@ -199,8 +204,17 @@ def _no_password() -> str:
     return ""
 
 
-def _reason(error: OSError) -> str:
-    """Return the cause of a TLS error in lower case, for a message; `not usable` if it has none."""
+def _check_readable(path: str) -> None:
+    """Raise TlsError, with the path, if a file cannot be opened."""
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise TlsError(f"{path}: {describe_os_error(error)}") from None
+
+
+def _reason(error: OSError, form: str) -> str:
+    """Return the cause of a TLS error in lower case, for a message; `not FORM` if it has none."""
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "not usable").lower().replace("_", " ")
-    return (error.strerror or "not usable").lower()
+        return error.reason.lower().replace("_", " ") if error.reason else f"not {form}"
+    return describe_os_error(error)
