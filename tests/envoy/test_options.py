@@ -101,7 +101,11 @@ def test_unknown_keys_are_named() -> None:
         ("socket-mode", "rw", 'must be permission bits in quotes, such as "660"'),
         ("socket-mode", "7777", 'must be permission bits in quotes, such as "660"'),
         ("threads", 0, "must be from 1 to 512 but is 0"),
-        ("decision-id-header", "X-Id", "must be a header name in lower case"),
+        (
+            "decision-id-header",
+            "X-Id",
+            "must be a header name in lower case, such as x-decision-id",
+        ),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_its_key(

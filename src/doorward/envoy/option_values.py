@@ -37,5 +37,5 @@ MODE: Final = Kind(
 HEADER: Final = nonempty(
     "the name of a header",
     pattern=_HEADER,
-    message="must be a header name in lower case",
+    message="must be a header name in lower case, such as x-decision-id",
 )

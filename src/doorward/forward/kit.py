@@ -55,7 +55,7 @@ class Site:
             raise ValueError("the secret must be 16 to 512 letters, digits, `_`, `.`, `~` or `-`")
         for name in self.response_headers:
             if not _HEADER.fullmatch(name):
-                raise ValueError(f"`{name}` is not a header name in lower case")
+                raise ValueError(f"`{name}` is not a header name in lower case, such as x-user")
 
     @property
     def stripped(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ class Gather:
             if isinstance(access, Access):
                 observations.add(access)
             else:
-                observations.skip(access or "not an event")
+                observations.skip(access or "not an event of a decision, access or audit log")
         return gathered
 
 

@@ -55,7 +55,7 @@ def test_nothing_has_to_be_said() -> None:
         ),
         (
             {"lists": {"a": {"path": [], "rule": "a", "name": "a.b"}}},
-            "a name that the input can have",
+            "must be at most 64 letters, digits and `_` that do not begin with a digit",
         ),
         ({"max-body": 5_000_000}, "must be less than"),
         ({"max-streams": 0}, "must be from 1 to"),

@@ -70,7 +70,11 @@ class _ListBlock:
     rule: str = option("rule", _RULE, "", "the document that must be true for an item to stay")
     name: str = option(
         "name",
-        nonempty("a name that the input can have", pattern=_NAME),
+        nonempty(
+            "a name that the input can have",
+            pattern=_NAME,
+            message="must be at most 64 letters, digits and `_` that do not begin with a digit",
+        ),
         "item",
         "the NAME by which the rule reads the item, as `input.NAME`",
     )

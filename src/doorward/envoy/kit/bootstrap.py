@@ -141,7 +141,7 @@ def _check_options(options: Bootstrap) -> None:
             raise ValueError(f"`{name}` must not be negative")
     for header in options.strip_headers:
         if re.fullmatch(r"[a-z0-9-]+", header) is None:
-            raise ValueError(f"`{header}` is not a header name in lower case")
+            raise ValueError(f"`{header}` is not a header name in lower case, such as x-user")
 
 
 def _is_local(address: Document) -> bool:
