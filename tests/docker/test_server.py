@@ -308,6 +308,16 @@ def test_remote_plugin_speaks_with_certified_daemons_only(tmp_path: Path) -> Non
         server.close(grace=2.0)
 
 
+def test_the_file_of_tls_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    files = {name: str(tmp_path / name) for name in ("authority", "certificate", "key")}
+    for name in files:
+        with pytest.raises(BindError, match=f"{name}: no such file or directory$"):
+            tls_context(**files)
+        (tmp_path / name).write_text("nonsense")
+    with pytest.raises(BindError, match=r"one of the files .* cannot be used for TLS: "):
+        tls_context(**files)
+
+
 def over_tls(context: ssl.SSLContext, address: tuple[str, int]) -> bytes:
     with (
         socket.create_connection(address, timeout=PATIENCE) as plain,

@@ -152,6 +152,9 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
         # Not `create_default_context`: from Python 3.13 on it refuses certificates that Go accepts,
         # and those that were issued here before they named their issuer's key.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # OpenSSL does not say which of the files it could not read.
+        for path in (authority, certificate, key):
+            _check_readable(path)
         context.load_verify_locations(authority)
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(certificate, key)
@@ -160,6 +163,15 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
         files = f"{authority}, {certificate} and {key}"
         raise BindError(f"one of the files {files} cannot be used for TLS: {reason}") from None
     return context
+
+
+def _check_readable(path: str) -> None:
+    """Raise BindError, with the path, if a file cannot be opened."""
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise BindError(f"{path}: {describe_os_error(error)}") from None
 
 
 def take_inherited() -> socket.socket | None:
