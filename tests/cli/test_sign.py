@@ -98,6 +98,20 @@ def test_a_key_of_another_kind_is_refused(
     assert not (tmp_path / ".signatures.json").exists()
 
 
+def test_a_curve_that_nobody_verifies_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.json").write_text("{}")
+    private = str(tmp_path / "key.pem")
+    command = ["openssl", "ecparam", "-name", "secp256k1", "-genkey", "-noout", "-out", private]
+    subprocess.run(command, check=True, capture_output=True)
+    flags = ["--signing-key", private, "--signing-alg", "ES256"]
+    assert run(["sign", *flags, "-b", "."]) == 1
+    assert "the curve secp256k1 of the key is not supported" in capsys.readouterr().out
+    assert not (tmp_path / ".signatures.json").exists()
+
+
 def test_a_plugin_that_nobody_has_signs_no_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,8 @@ __all__ = ["compact_token", "fixed_signature", "sign", "signing_input"]
 
 _HASHES: Final = {"256": "sha256", "384": "sha384", "512": "sha512"}
 _LISTED: Final = "SHA-256"
+_CURVES: Final = frozenset({"secp224r1", "secp256r1", "secp384r1", "secp521r1"})
+"""The curves of Go's standard library, by their names in SEC 2."""
 
 
 def sign(
@@ -75,7 +77,10 @@ def _encode(octets: bytes) -> bytes:
 def _signature(text: bytes, key: str, algorithm: str) -> bytes:
     """Return the signature of `text`, for an algorithm of `ALGORITHMS`: those with HS take the key
     as a secret, others as a private key in PEM. Raise SignatureError if the key is not valid, of
-    another kind (RSA or EC) or, for RSA, too small; the curve of an EC key is not checked.
+    another kind (RSA or EC), too small for RSA, or on a curve that no verifier reads.
+
+    As in OPA, a key of another curve of NIST than the algorithm's is accepted (RFC 7518 refuses
+    it), because OPA and `signatures` verify what it signs.
     """
     family, size = algorithm[:2], algorithm[2:]
     if family == "HS":
@@ -93,6 +98,11 @@ def _signature(text: bytes, key: str, algorithm: str) -> bytes:
         raise SignatureError("failed to parse PEM block containing the key") from None
     chosen = hashes[size]
     if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
+        if private.curve.name not in _CURVES:
+            raise SignatureError(
+                f"the curve {private.curve.name} of the key is not supported: use P-256, P-384 or "
+                "P-521"
+            )
         # RFC 7518, 3.4: both numbers in full length, which DER does not keep.
         length = (private.curve.key_size + 7) // 8
         return fixed_signature(private.sign(text, ec.ECDSA(chosen)), length)
