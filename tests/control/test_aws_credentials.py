@@ -202,6 +202,102 @@ def test_a_session_that_cannot_be_renewed_is_an_error(tmp_path: Path) -> None:
         client(recorder({})[0], missing).request("GET", "a")
 
 
+def test_the_session_of_another_region_is_used_there(tmp_path: Path) -> None:
+    signed_on(tmp_path, region="us-x-9")
+    host = "portal.sso.us-x-9.amazonaws.com"
+    respond, seen = recorder({host: portal(0), "s": httpx.Response(200)})
+    client(respond, sso(tmp_path)).request("GET", "a")
+    assert seen[0].url.host == host
+    assert "/eu-x-1/s3/aws4_request" in seen[1].headers["authorization"]
+
+
+def test_a_new_login_replaces_a_session_that_ended(tmp_path: Path) -> None:
+    signed_on(tmp_path)
+    host = "portal.sso.eu-x-1.amazonaws.com"
+    respond, seen = recorder({host: portal(0), "s": httpx.Response(200)})
+    asking = client(respond, sso(tmp_path))
+    asking.request("GET", "a")
+    signed_on(tmp_path, expires="2020-01-01T00:00:00Z")
+    with pytest.raises(ServiceError, match="registration expired"):
+        asking.request("GET", "a")
+    signed_on(tmp_path, accessToken="after login")
+    asking.request("GET", "a")
+    sent = [each.headers["authorization"] for each in seen if each.url.host == host]
+    assert sent == ["Bearer access", "Bearer after login"]
+
+
+KEYS = {"AccessKeyId": "machine-key", "SecretAccessKey": "s", "Token": "t"}
+METADATA = {"metadata_credentials": {"aws_region": "r"}}
+
+
+def test_keys_of_a_pod_are_requested_with_the_token_in_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(token))
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "older")
+    answers = {"169.254.170.23": httpx.Response(200, json=KEYS), "s": httpx.Response(200)}
+    respond, seen = recorder(answers)
+    with pytest.raises(ServiceError, match="no such file"):
+        client(respond, METADATA).request("GET", "a")
+    token.write_text("of-the-pod\n")
+    client(respond, METADATA).request("GET", "a")
+    assert seen[0].headers["authorization"] == "of-the-pod"
+    assert "Credential=machine-key/" in seen[1].headers["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("role", "urls"),
+    [
+        ("", ["http://169.254.170.2/task"]),
+        (
+            "r",
+            [
+                "http://169.254.169.254/latest/api/token",
+                "http://169.254.169.254/latest/meta-data/iam/security-credentials/r",
+            ],
+        ),
+    ],
+)
+def test_the_relative_address_of_a_container_counts_unless_a_role_is_configured(
+    monkeypatch: pytest.MonkeyPatch, role: str, urls: list[str]
+) -> None:
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/task")
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://full/x")
+    hosts = ("169.254.170.2", "169.254.169.254", "s")
+    respond, seen = recorder({host: httpx.Response(200, json=KEYS) for host in hosts})
+    options = {"metadata_credentials": {"aws_region": "r", "iam_role": role}}
+    client(respond, options).request("GET", "a")
+    assert [str(each.url) for each in seen[:-1]] == urls
+
+
+@pytest.mark.parametrize("keys", [{**KEYS, "AccessKeyId": None}, {**KEYS, "SecretAccessKey": 1}])
+def test_keys_that_are_not_texts_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/task")
+    respond, _ = recorder({"169.254.170.2": httpx.Response(200, json=keys)})
+    with pytest.raises(ServiceError, match="returned no access key"):
+        client(respond, METADATA).request("GET", "a")
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(404, text="<html>"), httpx.Response(200)])
+def test_a_machine_without_a_role_has_no_keys(answer: httpx.Response) -> None:
+    respond, _ = recorder({"169.254.169.254": answer})
+    with pytest.raises(ServiceError, match="names no role"):
+        client(respond, METADATA).request("GET", "a")
+
+
+@pytest.mark.parametrize("version", ["4", "4a"])
+def test_paths_are_encoded_as_s3_reads_them(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    sign_with(monkeypatch)
+    respond, seen = recorder({"s": httpx.Response(200)})
+    signing = {"environment_credentials": {}, "signature_version": version}
+    client(respond, signing).request("GET", "stage=prod/a+b %C3%A9\\.tar.gz?versionId=1")
+    assert seen[0].url.raw_path == b"/stage%3Dprod/a%2Bb%20%C3%A9%5C.tar.gz?versionId=1"
+
+
 def test_the_password_of_ecr_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sign_with(monkeypatch)
     password = base64.b64encode(b"AWS:p").decode()

@@ -41,6 +41,7 @@ _TOKEN_SECONDS: Final = 86_400.0
 """The most seconds for which a password of ECR, the keys of a session and the token of a session
 are used, whatever a service says of their expiry."""
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
+_RESERVED: Final = re.compile(rb"[^A-Za-z0-9\-._~/%]")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
 _Keys = tuple[AwsKeys, float]
@@ -61,10 +62,23 @@ class AwsAuth(httpx.Auth):
         self._keys = AwsKeyChain(options, fetch, clock=clock)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the headers that sign the request. CredentialsError if there are no keys."""
+        """Add the headers that sign the request; for S3, encode its path as S3 reads it before it
+        verifies the signature. CredentialsError if there are no keys.
+        """
         keys, options = self._keys.get(), self._options
+        if options.service == "s3":
+            request.url = _encode_path(request.url)
         request.headers.update(sign_request(request, keys, options.service, options.version))
         yield request
+
+
+def _encode_path(url: httpx.URL) -> httpx.URL:
+    """Return the URL with all characters of the path encoded that AWS encodes, such as `=` in
+    `stage=prod/b.tar.gz`; existing escapes stay.
+    """
+    path, mark, query = url.raw_path.partition(b"?")
+    encoded = _RESERVED.sub(lambda match: b"%%%02X" % ord(match[0]), path)
+    return url.copy_with(raw_path=encoded + mark + query)
 
 
 class EcrAuth(httpx.Auth):
@@ -216,17 +230,17 @@ def _profile(source: AwsSource, _: Fetch) -> _Keys:
 
 
 def _fetch_metadata_keys(source: AwsSource, fetch: Fetch) -> _Keys:
-    """Fetch the keys of a container, or of an EC2 instance, from the metadata service. On EC2 a
-    session token is used if version 2 of the service gives one. CredentialsError if there are none.
+    """Fetch keys from the metadata service: those of the configured role of an EC2 instance, else
+    those of the container, else those of the instance. On EC2 a session token is used if version 2
+    of the service gives one. CredentialsError if there are none.
     """
     region = source.region or os.environ.get("AWS_REGION", "")
     relative = os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
     full = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    if relative or full:
-        headers = {}
-        if token := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
-            headers["authorization"] = token
-        url = full or f"http://169.254.170.2{relative}"
+    if not source.role and (relative or full):
+        token = _container_token()
+        headers = {"authorization": token} if token else {}
+        url = f"http://169.254.170.2{relative}" if relative else full or ""
         return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
     # Version 2 of the instance metadata service needs a token; version 1 refuses this request, and
     # then needs none.
@@ -234,9 +248,25 @@ def _fetch_metadata_keys(source: AwsSource, fetch: Fetch) -> _Keys:
     session = fetch(httpx.Request("PUT", f"{_METADATA}/latest/api/token", headers=lifetime))
     headers = {"x-aws-ec2-metadata-token": session.text} if session.status_code == 200 else {}
     roles = f"{_METADATA}/latest/meta-data/iam/security-credentials/"
-    role = source.role or fetch(httpx.Request("GET", roles, headers=headers)).text.strip()
+    role = source.role
+    if not role:
+        response = fetch(httpx.Request("GET", roles, headers=headers))
+        role = response.text.strip() if response.status_code == 200 else ""
+        if not role or "\n" in role:
+            raise CredentialsError(
+                "the AWS metadata service names no role: give one to the instance"
+            )
     url = roles + quote(role, safe="")
     return _of_machine(fetch(httpx.Request("GET", url, headers=headers)), region)
+
+
+def _container_token() -> str:
+    """The token that a container sends for its keys, from a file (as in pods of EKS) or a variable;
+    "" without either. CredentialsError if the file cannot be read.
+    """
+    if path := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+        return read_text(path).strip()
+    return os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "").strip()
 
 
 def _of_machine(response: httpx.Response, region: str) -> _Keys:
@@ -246,12 +276,11 @@ def _of_machine(response: httpx.Response, region: str) -> _Keys:
     if response.status_code != 200:
         raise CredentialsError(f"metadata HTTP request returned {response.status_code}")
     document = document_of(response, "the response of the metadata service")
-    keys = AwsKeys(
-        str(document.get("AccessKeyId", "")),
-        str(document.get("SecretAccessKey", "")),
-        region,
-        str(document.get("Token", "")),
+    access, secret, token = (
+        value if isinstance(value := document.get(name), str) else ""
+        for name in ("AccessKeyId", "SecretAccessKey", "Token")
     )
+    keys = AwsKeys(access, secret, region, token)
     if not keys.access_key or not keys.secret_key:
         raise CredentialsError(
             "the AWS metadata service returned no access key: give a role to the "
@@ -340,6 +369,8 @@ class _SignedOn:
     """
 
     region: str
+    login_region: str
+    """The region of IAM Identity Center, which need not be the one that the profile uses."""
     account: str
     role: str
     token: str
@@ -356,19 +387,21 @@ class _Session:
     def __init__(self, source: AwsSource, fetch: Fetch) -> None:
         self._source = source
         self._fetch = fetch
-        self._signed_on: _SignedOn | None = None
+        self._renewed: _SignedOn | None = None
 
     def keys(self) -> _Keys:
         """Fetch keys from the SSO portal, after renewing the token if it has expired; return them
-        with the seconds for which they are cached. The token is stored for the next call.
+        with the seconds for which they are cached. A renewed token is kept for the next call.
         CredentialsError if that fails.
         """
-        session = self._signed_on or _read_sign_on(self._source)
+        session = _read_sign_on(self._source)
+        # A later `aws sso login` counts, and nothing does after `aws sso logout`.
+        if self._renewed is not None and self._renewed.until > session.until:
+            session = self._renewed
         if session.until <= time.time():
-            session = self._renew(session)
-        self._signed_on = session
+            session = self._renewed = self._renew(session)
         query = urlencode({"account_id": session.account, "role_name": session.role})
-        url = f"https://portal.sso.{session.region}.amazonaws.com/federation/credentials?{query}"
+        url = f"https://portal.sso.{session.login_region}.amazonaws.com/federation/credentials?{query}"
         # OPA sends a bearer's token; the service documents a header of its own.
         headers = {
             "authorization": f"Bearer {session.token}",
@@ -410,7 +443,7 @@ class _Session:
             "refreshToken": session.refresh_token,
             "grantType": "refresh_token",
         }
-        url = f"https://oidc.{session.region}.amazonaws.com/token"
+        url = f"https://oidc.{session.login_region}.amazonaws.com/token"
         headers = {"content-type": "application/json"}
         request = httpx.Request("POST", url, headers=headers, content=json.dumps(body).encode())
         response = self._fetch(request)
@@ -466,6 +499,7 @@ def _read_sign_on(source: AwsSource) -> _SignedOn:
 
     return _SignedOn(
         region=profile["region"],
+        login_region=text("region") or profile["region"],
         account=profile["sso_account_id"],
         role=profile["sso_role_name"],
         token=text("accessToken"),

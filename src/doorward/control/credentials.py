@@ -271,9 +271,8 @@ def _form(options: OAuth2, signer: KmsSigner | None) -> dict[str, str]:
     if the grant is `jwt_bearer` or there is no client secret. CredentialsError if the assertion
     cannot be signed or read.
     """
-    form = dict(options.parameters)
-    if options.scopes:
-        form["scope"] = " ".join(options.scopes)
+    scope = {"scope": " ".join(options.scopes)} if options.scopes else {}
+    form = {**scope, **options.parameters}
     if options.grant_type == "jwt_bearer":
         grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
         return {**form, "grant_type": grant, "assertion": _sign_assertion(options, None)}
@@ -364,7 +363,7 @@ def _fetch_azure(options: AzureIdentity, fetch: Fetch) -> tuple[str, float]:
             parameters[name] = value
     if not of_app_service:
         headers = {"metadata": "true"}
-    elif "IDENTITY_HEADER" in os.environ:
+    elif os.environ.get("IDENTITY_HEADER"):
         headers = {"x-identity-header": os.environ["IDENTITY_HEADER"]}
     else:
         raise CredentialsError("azure managed identities auth: IDENTITY_HEADER env var not found")
