@@ -8,6 +8,7 @@ import pytest
 
 from doorward.envoy.lint import check_paths
 from doorward.envoy.lint.finding import RULES
+from doorward.envoy.lint.forwarding import check_caddy, check_nginx
 from doorward.forward.kit import PROXY_FILES, Site, to_files
 
 FILES = {"nginx": "doorward.nginx.conf", "haproxy": "haproxy.cfg", "caddy": "Caddyfile"}
@@ -88,6 +89,105 @@ def test_each_frontend_of_haproxy_is_judged_alone(tmp_path: Path) -> None:
         "forward-underscores",
         "forward-forged-header",
     }
+
+
+def caddy_rules(text: str) -> set[tuple[int, str]]:
+    return {(each.line, each.rule) for each in check_caddy("Caddyfile", text)}
+
+
+def test_each_site_of_caddy_is_judged_alone(tmp_path: Path) -> None:
+    write(tmp_path, "caddy")
+    text = (tmp_path / "Caddyfile").read_text()
+    other = "other:80 {\n\troute {\n\t\tforward_auth a:1 {\n\t\t\turi /x\n\t\t}\n\t}\n}\n"
+    line = text.count("\n") + 3
+    rules = ("connection", "forged-header", "question", "underscores")
+    assert caddy_rules(text + other) == {(line, f"forward-{rule}") for rule in rules}
+
+
+def test_snippets_and_named_routes_of_caddy_are_followed(tmp_path: Path) -> None:
+    write(tmp_path, "caddy")
+    text = (tmp_path / "Caddyfile").read_text()
+    begin, end = text.index("\troute {") + len("\troute {"), text.rindex("\treverse_proxy")
+    before, inner, after = text[:begin], text[begin:end], text[end:]
+    options, site = before.split("http://", 1)
+    snippet = f"{options}(ask) {{{inner}}}\nhttp://{site}\n\timport ask\n\t{after}"
+    assert caddy_rules(snippet) == set()
+    named = f"{options}&(ask) {{\nroute {{{inner}}}\n}}\nhttp://:8000 {{\n\tinvoke ask\n}}\n"
+    assert caddy_rules(named) == set()
+    removed = snippet.replace("request_header -remote-user", "request_header -{args[0]}")
+    assert {rule for _, rule in caddy_rules(removed)} == {"forward-forged-header"}
+    assert caddy_rules(removed.replace("import ask", "import ask remote-user")) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a) {\nimport a\nimport a\n}\n:80 {\nimport a\n}\n",
+        "(a) {\nimport b\nimport b\n}\n(b) {\nimport a\nx\n}\n:80 {\nimport a\n}\n",
+        "&(a) {\ninvoke a\n}\n:80 {\ninvoke a\n}\n",
+        "(a) {\n{block}\n{block}\n}\n:80 {\n" + "import a {\n" * 40 + "x\n" + "}\n" * 41,
+    ],
+)
+def test_imports_without_end_are_an_error(text: str) -> None:
+    assert caddy_rules(text) == {(1, "forward-open")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Outside of `route`, Caddy asks before it removes headers.
+        ":80 {\nrequest_header -*\nforward_auth a:1 {\nuri /x\n}\n}\n",
+        ":80\nrequest_header -*\nforward_auth a:1 {\nuri /x\n}\n",
+        # Not removed: a comment, a text, another matcher, a text of several lines.
+        ":80 {\nroute {\n# request_header -*\nforward_auth a:1\n}\n}\n",
+        ":80 {\nroute {\nrespond /a `\nrequest_header -*\n`\nforward_auth a:1\n}\n}\n",
+        ":80 {\nroute {\nrespond <<E\nrequest_header -*\nE\nforward_auth a:1\n}\n}\n",
+        ":80 {\n@a path /a\nroute {\nrequest_header @a -*\nforward_auth a:1\n}\n}\n",
+        # Another block removes them.
+        ":80 {\nhandle /a {\nrequest_header -*\n}\nhandle {\nforward_auth a:1\n}\n}\n",
+        # An unbalanced brace in a text opens no block.
+        ':80 {\nrespond "{"\nroute {\nforward_auth a:1\nrequest_header -*\n}\n}\n',
+    ],
+)
+def test_headers_that_caddy_does_not_remove_are_found(text: str) -> None:
+    assert "forward-forged-header" in {rule for _, rule in caddy_rules(text)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{\norder request_header before forward_auth\n}\n:80 {\nforward_auth a\nX\n}\n",
+        "{\norder forward_auth after request_header\n}\n:80 {\nforward_auth a\nX\n}\n",
+        ":80 {\nroute {\nforward_auth a\n}\nX\n}\n",
+        ":80 {\nhandle /a* {\nforward_auth a\n}\nX\n}\n",
+        "a:80,\nb:80 {\nroute {\nX\nforward_auth a\n}\n}\n",
+        "(a) {\nX\n}\n:80 {\nroute {\nimport a\nforward_auth a\n}\n}\n",
+        "(a) {\n{block}\nforward_auth a\n}\n:80 {\nroute {\nimport a {\nX\n}\n}\n}\n",
+    ],
+)
+def test_headers_that_caddy_removes_are_not_found(text: str) -> None:
+    names = {rule for _, rule in caddy_rules(text.replace("X", "request_header * -*"))}
+    assert names == {"forward-question"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("@plain not header Upgrade *", "@plain not header Upgrade websocket"),
+        ("@upgrade header Upgrade *", "@upgrade header Upgrade websocket"),
+        ("request_header @upgrade Connection Upgrade", "# {"),
+    ],
+)
+def test_each_connection_must_be_treated(before: str, after: str, tmp_path: Path) -> None:
+    write(tmp_path, "caddy")
+    text = (tmp_path / "Caddyfile").read_text()
+    assert before in text
+    assert {rule for _, rule in caddy_rules(text.replace(before, after))} == {"forward-connection"}
+
+
+@pytest.mark.parametrize("text", ["a { auth_request x; " * 3_000, "a " * 100_000, "{" * 100_000])
+def test_deep_and_long_nginx_configurations_are_read(text: str) -> None:
+    assert list(check_nginx("a.conf", text)) == []
 
 
 def test_every_rule_is_proven() -> None:

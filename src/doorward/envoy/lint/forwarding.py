@@ -2,7 +2,8 @@
 
 What is looked for is what opens: a header of the client that the decision point or the application
 believes, a question about something else than what the application gets, requests that pass without
-a question. Configurations that do not ask are passed over. Includes are not followed.
+a question. Configurations that do not ask are passed over. Other files that one includes are not
+read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from doorward.base.records import mutable
 from doorward.bundles.located_yaml import Located
 from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, OVERRIDES
+from doorward.envoy.lint.caddyfile import Directive, ImportsError, Site, read_sites
 from doorward.envoy.lint.finding import Finding
 
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
@@ -26,6 +28,12 @@ _REPORTS: Final = {
 }
 """The headers that tell of a body that the question does not have, and nginx's values."""
 _USERS: Final = frozenset({*IDENTITIES, *OAUTH2_PROXY})
+_UNDERSCORES: Final = "*_*"
+_LOOKED_FOR: Final = (*FORGED, "connection", _UNDERSCORES)
+"""The headers that a site must remove before the question."""
+_UPGRADES: Final = "connection of upgrades"
+_OTHERS: Final = "connection of others"
+"""In the names of headers of a block: what is done with one part of the requests."""
 _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[{};]|[^\s{};]++""")
 
 
@@ -69,7 +77,7 @@ def _parse_nginx(text: str) -> _Directive:
             words = []
         elif not token.startswith("#"):
             begin = begin if words else line
-            words = [*words, token.strip("\"'")]
+            words.append(token.strip("\"'"))
     return root
 
 
@@ -110,9 +118,11 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
             case ["underscores_in_headers", "on"]:
                 message = "underscores_in_headers is on"
                 yield Finding(file, each.line, "forward-underscores", message)
+    # By identity: directives with the same words are equal.
+    asks = {id(each) for each in asking}
     for each in every:
         is_question = each.words[:1] == ["location"] and named.intersection(each.words)
-        if is_question or (each in asking and any(_is_passed(inner) for inner in each.block)):
+        if is_question or (id(each) in asks and any(_is_passed(inner) for inner in each.block)):
             yield from _check_nginx_headers(file, each, is_question=bool(is_question))
 
 
@@ -225,34 +235,112 @@ def _check_frontend(file: str, lines: Sequence[tuple[int, list[str]]]) -> Iterat
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
     """Yield findings for a Caddyfile: headers of clients that are not removed before a
     `forward_auth`, identity headers that are filled from a client's header, and bodies that are not
-    reported.
+    reported. Each site is judged alone, in the order in which Caddy runs its directives.
     """
-    taken: set[str] = set()
-    set_here = {
-        name.lower()
-        for _, words in _lines(text)
-        if words[0] in ("request_header", "header_up")
-        for name in words[1:-1]
-    }
-    for number, words in _lines(text):
-        # A matcher leaves headers of other requests; of Connection those of an upgrade.
-        is_complete = len(words) == 2 or words[-1].lower() == "-connection"
-        if words[0] == "request_header" and words[-1].startswith("-") and is_complete:
-            taken.add(words[-1][1:].lower())
-        is_header = words[0] in ("header_up", "request_header") and len(words) > 2
-        if is_header and words[-2].lower().lstrip("+") in _USERS and "header." in words[-1]:
-            yield _client_identity(file, number, words[-2].lower())
-        if words[0] == "forward_auth":
-            yield from _forged_headers(file, number, taken)
-            for name in sorted(_REPORTS.keys() - set_here):
-                message = f"{name} is not set: the check does not know of bodies"
-                yield Finding(file, number, "forward-question", message)
-            if "*_*" not in taken:
-                message = "headers with underscores are passed on: refuse or remove them"
-                yield Finding(file, number, "forward-underscores", message)
-            if "connection" not in taken:
-                message = "the client's Connection header is passed on, and names headers to remove"
-                yield Finding(file, number, "forward-connection", message)
+    try:
+        for site in read_sites(text):
+            yield from _check_site(file, site)
+    except ImportsError:
+        message = "imports contain each other, or insert too many directives to be checked"
+        yield Finding(file, 1, "forward-open", message)
+
+
+@mutable
+class _Block:
+    """A block of a site, and what Caddy has done before it."""
+
+    directives: list[Directive]
+    is_route: bool = False
+    """True if the directives run as they are written."""
+    taken: set[str] = field(default_factory=set)
+    """The headers of `_LOOKED_FOR` that are removed."""
+    headers: set[str] = field(default_factory=set)
+    """The headers of `_REPORTS` that are set, and marks for `Connection`."""
+    matchers: dict[str, list[str]] = field(default_factory=dict)
+    """The conditions of named matchers, in lower case."""
+
+
+def _check_site(file: str, site: Site) -> Iterator[Finding]:
+    """Yield the findings of all blocks of a site."""
+    blocks = [_Block(site.block)]
+    for block in blocks:
+        directives = site.run_order(block.directives, is_route=block.is_route)
+        for each in directives:
+            if each.name.startswith("@"):
+                words = each.block[0].words if len(each.block) == 1 else each.words[1:]
+                block.matchers[each.name] = [word.lower() for word in words]
+        for each in directives:
+            yield from _identities_of_clients(file, each)
+            if each.name == "request_header":
+                _note_header(block, each.words[1:])
+            elif each.name == "forward_auth":
+                inner = {word.lower() for up in each.block for word in up.words[1:-1]}
+                yield from _check_question(file, each.line, block, block.headers | inner)
+            if each.block:
+                below = _Block(each.block, each.name == "route")
+                below.taken, below.headers = set(block.taken), set(block.headers)
+                below.matchers = dict(block.matchers)
+                blocks.append(below)
+
+
+def _identities_of_clients(file: str, directive: Directive) -> Iterator[Finding]:
+    """Yield a finding if a directive fills an identity header from a header of the client."""
+    words = directive.words
+    if directive.name in ("header_up", "request_header") and len(words) > 2:
+        name = words[-2].lower().lstrip("+")
+        if name in _USERS and "header." in words[-1]:
+            yield _client_identity(file, directive.line, name)
+
+
+def _note_header(block: _Block, words: Sequence[str]) -> None:
+    """Note what a `request_header` with these arguments does. A matcher leaves the headers of other
+    requests; two that exclude each other may treat `Connection` of upgrades and of the others.
+    """
+    matcher = words[0] if words and words[0].startswith(("@", "/")) else ""
+    rest = words[1:] if matcher or words[:1] == ["*"] else words
+    field_name = rest[0].lower() if rest else ""
+    condition = block.matchers.get(matcher)
+    if not field_name.startswith("-"):
+        block.headers |= _REPORTS.keys() & {field_name}
+        if field_name == "connection" and condition == ["header", "upgrade", "*"]:
+            block.headers.add(_UPGRADES)
+    elif not matcher:
+        block.taken |= {name for name in _LOOKED_FOR if _matches_header(field_name[1:], name)}
+    elif field_name == "-connection" and condition == ["not", "header", "upgrade", "*"]:
+        block.headers.add(_OTHERS)
+    if {_UPGRADES, _OTHERS} <= block.headers:
+        block.taken.add("connection")
+
+
+def _check_question(file: str, line: int, block: _Block, headers: set[str]) -> Iterator[Finding]:
+    """Yield the findings of a `forward_auth`, before which Caddy has done what `block` says;
+    `headers` are set for the question.
+    """
+    yield from _forged_headers(file, line, block.taken)
+    for name in sorted(_REPORTS.keys() - headers):
+        message = f"{name} is not set: the check does not know of bodies"
+        yield Finding(file, line, "forward-question", message)
+    if _UNDERSCORES not in block.taken:
+        message = "headers with underscores are passed on: refuse or remove them"
+        yield Finding(file, line, "forward-underscores", message)
+    if "connection" not in block.taken:
+        message = "the client's Connection header is passed on, and names headers to remove"
+        yield Finding(file, line, "forward-connection", message)
+
+
+def _matches_header(pattern: str, name: str) -> bool:
+    """Return True if a pattern of Caddy removes the header `name`: `*` at its beginning or end
+    stands for any characters. `*_*`, as a name, stands for all names with underscores.
+    """
+    text = pattern.strip("*")
+    is_start, is_end = pattern.startswith("*"), pattern.endswith("*")
+    if is_start and is_end:
+        return text in name
+    if name == _UNDERSCORES:
+        return False
+    if is_start:
+        return name.endswith(text)
+    return name.startswith(text) if is_end else name == pattern
 
 
 def is_traefik(document: Located) -> bool:
