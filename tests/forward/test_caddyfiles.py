@@ -43,7 +43,7 @@ class Writer:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.asked = 0
+        self.questions = 0
 
     def file(self) -> str:
         order = f"order {self.random.choice(ORDERS)}\n" if self.random.random() < 0.4 else ""
@@ -63,8 +63,8 @@ class Writer:
         for _ in range(self.random.randint(1, 5)):
             choice = self.random.random()
             if choice < 0.3:
-                self.asked += 1
-                lines.append(f"forward_auth h{self.asked}:1 {{\nuri /x\n}}")
+                self.questions += 1
+                lines.append(f"forward_auth h{self.questions}:1 {{\nuri /x\n}}")
             elif choice < 0.5 and depth < 3:
                 name = self.random.choice(["route", "route", "handle", "handle /y*", "route /z"])
                 lines.append(f"{name} {{\n{self.block(depth + 1)}\n}}")
@@ -106,12 +106,12 @@ def test_headers_count_as_removed_where_caddy_removes_them(seed: int) -> None:
     text = Writer(seed).file()
     lines = text.splitlines()
     asking = {number for number, line in enumerate(lines, 1) if line.startswith("forward_auth")}
-    found = list(check_caddy("Caddyfile", text))
-    open_lines = {each.line for each in found if each.rule == "forward-forged-header"}
-    asked = {each.line for each in found} & asking
+    findings = list(check_caddy("Caddyfile", text))
+    open_lines = {each.line for each in findings if each.rule == "forward-forged-header"}
+    hosts = {each.line for each in findings} & asking
     caddy = run_by_caddy(text)
-    # A snippet that two sites import is asked about twice: open where one of them is.
-    assert {host for host, _ in caddy} == {lines[line - 1].split()[1] for line in asked}
+    # A snippet that two sites import asks twice: open where one of them is.
+    assert {host for host, _ in caddy} == {lines[line - 1].split()[1] for line in hosts}
     assert {host for host, is_safe in caddy if not is_safe} == {
         lines[line - 1].split()[1] for line in open_lines
     }

@@ -12,12 +12,10 @@ sent, and a file that a command names is not read.
 
 from __future__ import annotations
 
-import shlex
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from doorward.console.curl_command import CommandError, read_curl
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import HttpRequest, to_input
 from doorward.rego import RegoError, from_json
@@ -27,17 +25,6 @@ __all__ = ["MAX_PASTED", "PastedError", "read_pasted"]
 MAX_PASTED: Final = 256 << 10
 """The most characters of a pasted text; more is a PastedError."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
-_BODIES: Final = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
-_HEADERS: Final = {
-    **{"-A": "user-agent", "--user-agent": "user-agent", "-e": "referer", "--referer": "referer"},
-    **{"-b": "cookie", "--cookie": "cookie", "-u": "authorization", "--user": "authorization"},
-}
-"""Options of curl that set a header, by which name; -H precedes them."""
-_VALUES: Final = (
-    *("-o", "--output", "-m", "--max-time", "--connect-timeout", "--cacert", "--cert", "--key"),
-    *("--resolve", "-x", "--proxy", "-w"),
-)
-"""Options of curl whose value is skipped, since the input has no field for it."""
 
 
 class PastedError(ValueError):
@@ -57,10 +44,12 @@ def read_pasted(text: str, user: str = "") -> Any:
     if text.split(None, 1)[:1] == ["docker"]:
         return _read_docker(text, user)
     try:
-        if text.startswith("curl"):
-            return to_input(_read_curl(text))
+        if text.split(None, 1)[:1] in (["curl"], ["curl.exe"]):
+            return to_input(read_curl(text))
         if text.partition(" ")[0].upper() in _METHODS:
             return to_input(_read_http(text))
+    except CommandError as error:
+        raise PastedError(str(error)) from None
     except RequestError as error:
         raise PastedError(
             f"the pasted HTTP request is refused before any policy is evaluated: {error}"
@@ -90,12 +79,12 @@ def _read_docker(text: str, user: str) -> Any:
     """
     # The engine API, which few need.
     from doorward.docker.commands.calls import read_docker
-    from doorward.docker.commands.options import CommandError
+    from doorward.docker.commands.options import CommandError as DockerCommandError
     from doorward.docker.request.errors import RequestError as DockerRequestError
 
     try:
         return read_docker(text, user)
-    except CommandError as error:
+    except DockerCommandError as error:
         raise PastedError(str(error)) from None
     except DockerRequestError as error:
         raise PastedError(
@@ -113,76 +102,6 @@ def _read_http(text: str) -> HttpRequest:
     target = rest.split(" ")[0] if rest else "/"
     headers = _read_headers(lines)
     return _request(method.upper(), target, headers, body)
-
-
-def _read_curl(text: str) -> HttpRequest:
-    """Return the request of a pasted `curl` command. The options in `_VALUES` are ignored with
-    their values, and all options that are not known here without one. PastedError for an incomplete
-    command, one without a URL or with one that cannot be read, or a body or cookies in a file.
-    """
-    try:
-        words = shlex.split(text.replace("\\\n", " "))[1:]
-    except ValueError as error:
-        raise PastedError(f"the curl command is not complete: {error}") from None
-    method, target, lines, bodies = "", "", [], []
-    set_by_option: dict[str, list[str]] = {}
-    index = 0
-    while index < len(words):
-        word = words[index]
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        takes = name in ("-X", "--request", "-H", "--header", "--url")
-        takes = takes or name in (*_BODIES, *_HEADERS, *_VALUES)
-        if takes and not equals:
-            index += 1
-            if index >= len(words):
-                raise PastedError(f"the option {name} of curl needs a value")
-            value = words[index]
-        if name in ("-X", "--request"):
-            method = value.upper()
-        elif name in ("-H", "--header"):
-            lines.append(value)
-        elif name in _HEADERS:
-            set_by_option.setdefault(_HEADERS[name], []).append(value)
-        elif name in _BODIES:
-            bodies.append(value)
-            if name == "--json":
-                lines.append("Content-Type: application/json")
-        elif name == "--url" or not word.startswith("-"):
-            target = value or word
-        elif len(word) > 2 and word[:2] in ("-X", "-H", "-d", "-A", "-b", "-e", "-u"):
-            # `-XPOST`: an option with its value.
-            words[index : index + 1] = [word[:2], word[2:]]
-            continue
-        elif word in ("-I", "--head"):
-            method = "HEAD"
-        index += 1
-    if any(each.startswith("@") for each in bodies):
-        raise PastedError(
-            "the body must be in the command: replace the file of the curl option by its text"
-        )
-    if not target:
-        raise PastedError("the curl command has no URL")
-    body = "&".join(bodies)
-    headers = {**_headers_of_options(set_by_option), **_read_headers(lines)}
-    return _request(method or ("POST" if bodies else "GET"), target, headers, body)
-
-
-def _headers_of_options(values: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the headers, by lower-case name, that curl sends for options such as -b and -u. The
-    last value counts, except that all cookies are sent. PastedError for a file of cookies.
-    """
-    headers = {name: each[-1] for name, each in values.items()}
-    cookies = values.get("cookie", ())
-    if not all("=" in each for each in cookies):
-        raise PastedError(
-            "the cookies must be in the command: replace the file of the curl option by its text"
-        )
-    if cookies:
-        headers["cookie"] = "; ".join(cookies)
-    if "authorization" in headers:
-        encoded = b64encode(headers["authorization"].encode("utf-8", "surrogatepass"))
-        headers["authorization"] = f"Basic {encoded.decode()}"
-    return headers
 
 
 def _read_headers(lines: list[str]) -> dict[str, str]:
@@ -210,7 +129,7 @@ def _request(method: str, target: str, headers: dict[str, str], body: str) -> Ht
     except ValueError as error:
         raise PastedError(f"the URL of the pasted request is invalid: {error}") from None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    host = headers.pop("host", "") or parts.netloc
+    host = headers.pop("host", "") or parts.netloc.rpartition("@")[2]
     return HttpRequest(
         method,
         path,

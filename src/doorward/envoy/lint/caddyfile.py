@@ -138,13 +138,13 @@ def _order(options: Sequence[Directive]) -> dict[str, int]:
     names = list(_ORDER)
     for option in options:
         match option.words:
-            case ["order", name, "first" | "last" as place]:
+            case ["order", name, "first" | "last" as end]:
                 names = [each for each in names if each != name]
-                names.insert(0 if place == "first" else len(names), name)
-            case ["order", name, "before" | "after" as place, other] if other in names:
+                names.insert(0 if end == "first" else len(names), name)
+            case ["order", name, "before" | "after" as side, other] if other in names:
                 if name != other:
                     names = [each for each in names if each != name]
-                    names.insert(names.index(other) + (place == "after"), name)
+                    names.insert(names.index(other) + (side == "after"), name)
     return {name: index for index, name in enumerate(names)}
 
 
@@ -209,8 +209,8 @@ def _parse(text: str) -> list[Directive]:
 
 
 def _unquote(match: re.Match[str]) -> str:
-    """Return the text of a token. Quoted braces keep their quotes, since they are no blocks; a text
-    of several lines (`<<END`) is not needed.
+    """Return the text of a token. Quoted braces keep their quotes, since they do not open blocks; a
+    text of several lines (`<<END`) is not needed.
     """
     quoted = match["raw"] if match["quoted"] is None else match["quoted"].replace('\\"', '"')
     return match[0] if quoted is None or quoted in ("{", "}") else quoted
