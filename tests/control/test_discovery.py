@@ -172,3 +172,32 @@ def test_a_configuration_that_arrives_after_the_end_is_ignored(tmp_path: Path) -
     assert world.discover({"default_decision": "/a/b"}) == ""
     assert not discovery.is_ready
     assert world.configs == []
+
+
+def test_a_bundle_named_discovery_is_not_the_configuration_of_the_next_start(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.service.put("b", {"data.json": {"default_decision": "/of/the/bundle"}})
+    bundles = {"discovery": {"resource": "bundles/b", "persist": True}}
+    assert world.discover({"bundles": bundles, "default_decision": "/a/b"}) == ""
+    world.plane.bundles.poll("discovery")
+    assert world.pdp.decide("default_decision").result == "/of/the/bundle"
+    again = World(tmp_path)
+    assert again.plane.discovery is not None
+    again.plane.discovery.activate_saved()
+    assert again.plane.config.default_decision == "a/b"
+    again.service.bundles.clear()
+    again.plane.bundles.start()
+    again.plane.bundles.close()
+    assert again.pdp.decide("default_decision").result == "/of/the/bundle"
+
+
+def test_a_document_that_cannot_be_evaluated_has_its_error_as_message(tmp_path: Path) -> None:
+    world = World(tmp_path, discovery={"resource": "bundles/discovery", "decision": "config"})
+    module = "package config\n\nlabels := {1} if true\n\nlabels := {2} if true\n"
+    world.service.bundles["/bundles/discovery"] = archive({"a.rego": module})
+    assert world.plane.discovery is not None
+    world.plane.discovery.poll()
+    assert "eval_conflict_error" in world.plane.discovery.status.message
+    assert world.plane.discovery.status.diagnostics == ()

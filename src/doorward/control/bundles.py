@@ -86,7 +86,8 @@ def failure_of(status: BundleStatus, error: Exception) -> BundleStatus:
     HTTP status and the diagnostics.
     """
     cause = error.cause if isinstance(error, (BundleError, DownloadError)) else error
-    diagnostics = cause.diagnostics if isinstance(cause, RegoError) else ()
+    # Not of an evaluation, as of a discovery bundle: its text is the message.
+    diagnostics = cause.diagnostics if isinstance(cause, (CompileError, ParseError)) else ()
     message = "error(s) occurred while compiling module(s)" if diagnostics else text_of(error)
     code = error.status if isinstance(error, DownloadError) else None
     return replace(status, message=message, http_code=code, diagnostics=diagnostics)

@@ -25,7 +25,7 @@ from doorward.control.bundle_status import BundleStatus
 from doorward.control.bundles import FIRST_RETRY, backoff, choose_delay, failure_of, text_of
 from doorward.control.downloads import Downloader, DownloadError, limits_for
 from doorward.control.rounds import Job, Runner, Steps, Task, Threads, drive
-from doorward.control.saved_bundles import SavedBundles
+from doorward.control.saved_bundles import DISCOVERY, SavedBundles
 from doorward.edge import FAULTS, Edge, Parts
 from doorward.pdp.snapshot import Settings, build
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
@@ -221,7 +221,7 @@ class Discovery:
         if self._saved is None or not options.persist:
             return
         try:
-            content = self._saved.read("discovery", Limits().archive_bytes)
+            content = self._saved.read(DISCOVERY, Limits().archive_bytes)
             if content is None:
                 return
             bundle = read_download(
@@ -245,7 +245,7 @@ class Discovery:
         if self._saved is None or not self.options.bundle.persist or not content:
             return
         try:
-            self._saved.write("discovery", content)
+            self._saved.write(DISCOVERY, content)
         except OSError as error:
             reason = describe_os_error(error)
             _log.error(f"Persisting discovery bundle to disk failed: {reason}", extra=_FIELDS)

@@ -10,9 +10,13 @@ import contextlib
 import os
 from typing import Final
 
-__all__ = ["SavedBundles"]
+__all__ = ["DISCOVERY", "SavedBundles"]
 
+DISCOVERY: Final = "/"
+"""The name of the bundle of discovery, which is no name of another bundle."""
 _FILE: Final = "bundle.tar.gz"
+_NAMESAKE: Final = "named-discovery.tar.gz"
+"""The file of the bundle `discovery`, whose folder OPA's layout gives to discovery itself."""
 
 
 class SavedBundles:
@@ -23,10 +27,14 @@ class SavedBundles:
 
     def path(self, name: str) -> str:
         """Return the file in which the bundle of that name is saved; it may not exist."""
+        if name == DISCOVERY:
+            return os.path.join(self._folder, "discovery", _FILE)
         parts = [part for part in name.split("/") if part]
         assert parts
         assert ".." not in parts
-        return os.path.join(self._folder, *parts, _FILE)
+        # Otherwise a saved bundle would be the configuration of the next start.
+        file = _NAMESAKE if parts == ["discovery"] else _FILE
+        return os.path.join(self._folder, *parts, file)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Return the bytes of a saved bundle; None if there is none. OSError if it cannot be read
