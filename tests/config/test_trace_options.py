@@ -140,3 +140,13 @@ def test_variables_that_cannot_be_followed_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         options_of_environment(environment)
+
+
+@pytest.mark.parametrize(
+    "value", ["x-key=geheim%0A", "x-key=geheim%C3%A9", "=geheim", "x%0A=geheim"]
+)
+def test_headers_that_cannot_be_sent_are_refused_without_their_value(value: str) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": value}
+    with pytest.raises(ConfigError, match="printable ASCII") as caught:
+        options_of_environment(variables)
+    assert "geheim" not in str(caught.value)

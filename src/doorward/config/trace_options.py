@@ -122,6 +122,14 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
     if not milliseconds:
         raise ConfigError(f"{variable('TIMEOUT')} must be a positive number of milliseconds")
     pairs = [pair.partition("=") for pair in given("HEADERS").split(",") if "=" in pair]
+    headers = {unquote(name.strip()).lower(): unquote(value.strip()) for name, _, value in pairs}
+    for name, value in headers.items():
+        # Libraries would quote the value, which may be a key.
+        if not (name and (name + value).isascii() and (name + value).isprintable()):
+            raise ConfigError(
+                f"{variable('HEADERS')}: `{name}` must be a name and a value of printable ASCII "
+                "characters"
+            )
     is_named = environment.get("OTEL_SERVICE_NAME") or (
         "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
     )
@@ -132,7 +140,7 @@ def options_of_environment(environment: Mapping[str, str]) -> TraceOptions:
         ca_certificate=given("CERTIFICATE"),
         certificate=given("CLIENT_CERTIFICATE"),
         private_key=given("CLIENT_KEY"),
-        headers={unquote(name.strip()).lower(): unquote(v.strip()) for name, _, v in pairs},
+        headers=headers,
         zips=zipping == "gzip",
         timeout=int(milliseconds) / 1000,
         resource={} if is_named else {"service.name": "doorward"},

@@ -433,7 +433,7 @@ def _split(url: str, switches: set[str]) -> tuple[str, str, str, str, str]:
         port = parts.port
     except ValueError as error:
         raise CommandError(f"the URL of the pasted request is invalid: {error}") from None
-    # An IPv6 address is no pattern.
+    # The brackets of an IPv6 address are not those of a pattern.
     rest = url.partition("://")[2].replace(f"[{parts.hostname}]", "")
     if "--globoff" not in switches and re.search(r"[\[\]{}]", rest):
         raise CommandError("curl reads braces and brackets in a URL as a pattern: encode them")

@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["DISCOVERY", "SavedBundles"]
 
 DISCOVERY: Final = "/"
-"""The name of the bundle of discovery, which is no name of another bundle."""
+"""The name of the bundle of discovery, which no other bundle can have."""
 _FILE: Final = "bundle.tar.gz"
 _NAMESAKE: Final = "named-discovery.tar.gz"
 """The file of the bundle `discovery`, whose folder OPA's layout gives to discovery itself."""
