@@ -22,7 +22,14 @@ from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE
 
 from doorward.config.configuration import parse_config
-from doorward.config.services import AwsSigning, AwsSource, AzureIdentity, ClientTls, Service
+from doorward.config.services import (
+    AwsSigning,
+    AwsSource,
+    AzureIdentity,
+    ClientTls,
+    OAuth2,
+    Service,
+)
 from doorward.control.answers import ServiceError
 from doorward.control.client import ServiceClient
 from doorward.telemetry.tracing import Tracer
@@ -292,6 +299,54 @@ def test_client_certificates_are_sent_and_read_again(tmp_path: Path) -> None:
         asking.close()
         server.shutdown()
         server.server_close()
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A registry, and the token service to which it refers."""
+
+    realm = ""
+
+    def do_GET(self) -> None:
+        is_known = self.headers["authorization"] == "Bearer t"
+        body = b'{"token": "t"}' if self.path.startswith("/token") else b"manifest"
+        self.send_response(200 if is_known or self.path.startswith("/token") else 401)
+        self.send_header("www-authenticate", f'Bearer realm="{self.realm}"')
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_the_token_service_of_a_registry_has_its_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Registry) for _ in range(2)]
+    for server in servers:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    urls = [f"https://127.0.0.1:{server.server_address[1]}" for server in servers]
+    try:
+        for realm in urls:
+            Registry.realm = f"{realm}/token"
+            service = Service("s", urls[0], ca_certificate=str(authority.file), is_registry=True)
+            asking = ServiceClient(service)
+            assert asking.request("GET", "v2/a/manifests/b").body == b"manifest"
+            asking.close()
+        # The authority of another service says nothing about the server of its tokens.
+        oauth = OAuth2(token_url=f"{urls[1]}/token", client_id="i", client_secret="p")
+        other = ServiceClient(
+            Service("s", urls[0], ca_certificate=str(authority.file), credentials=oauth)
+        )
+        with pytest.raises(ServiceError, match="certificate verify failed"):
+            other.request("GET", "x")
+        other.close()
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
 
 
 class Keys(BaseHTTPRequestHandler):

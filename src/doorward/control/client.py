@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import httpx
@@ -195,10 +196,9 @@ class ServiceClient:
         request.headers["user-agent"] = USER_AGENT
         request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()
         named = describe_request(request.method, str(request.url.copy_with(query=None)))
-        # Tokens come from others than the service: no certificate of ours, no authority of its.
-        verify = not self.service.allow_insecure_tls
         try:
             until = time.monotonic() + TOKEN_WITHIN
+            verify = True if self._transport is not None else self._token_tls(request.url)
             with (
                 with_deadlines(httpx.Client(verify=verify, transport=self._transport)) as client,
                 finished_by(until),
@@ -213,6 +213,18 @@ class ServiceClient:
             raise CredentialsError(str(error)) from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise CredentialsError(f"{named}: {_reason(error)}") from None
+
+    def _token_tls(self, url: httpx.URL) -> ssl.SSLContext:
+        """Return the TLS context for the server of a token. Others than the service get no
+        certificate of ours, and its authorities count only for the token service of a registry.
+        ServiceError if the certificates cannot be used.
+        """
+        service = self.service
+        if origin_of(url) != self._origin:
+            service = replace(service, credentials=None)
+            if not service.is_registry:
+                service = replace(service, ca_certificate="")
+        return _tls(service)
 
     @contextmanager
     def _connected(self) -> Iterator[httpx.Client]:
