@@ -28,6 +28,8 @@ def parts(body: bytes, boundary: str = "b") -> list[tuple[str, bytes]]:
         (b"--b--", []),
         (PART.replace(b"\r\n", b"\n") + b"1\n--b--\n", [("a", b"1")]),
         (b"--b\r\nX: 1\r\n y\r\n\r\nz\r\n--b--", [("", b"z")]),
+        (PART[:-2] + b" ; filename=f\r\n\r\nz\r\n--b--", [("a", b"z")]),
+        (PART[:-2] + b" \r\nX: 1\r\n\r\nz\r\n--b--", [("a", b"z")]),
     ],
 )
 def test_parts(body: bytes, expected: list[tuple[str, bytes]] | None) -> None:
@@ -43,6 +45,8 @@ def test_parts(body: bytes, expected: list[tuple[str, bytes]] | None) -> None:
     [
         (b"", "multipart: NextPart: EOF"),
         (PART + b"1", "unexpected EOF"),
+        (b"--b\r\n X: 1\r\n\r\n", "malformed MIME header initial line:  X: 1"),
+        (PART[:-2] + b"\r\r\n\r\n", 'malformed MIME header: missing colon: "\\r"'),
         (b"--b\r\n(: 1\r\n\r\n", "malformed MIME header line: (: 1"),
         (b"x" * 5000 + b"\r\n--b--", "multipart: NextPart: bufio: buffer full"),
         (b"--b\r\n\r\n\r\n" * (MAX_PARTS + 1) + b"--b--", "multipart: more than 1000 parts"),
@@ -53,6 +57,22 @@ def test_what_cannot_be_read_is_refused_in_gos_words(body: bytes, message: str) 
     with pytest.raises(RequestParseError) as raised:
         parts(body)
     assert str(raised.value) == message
+
+
+def test_a_continuation_line_belongs_to_the_repeated_header_before_it() -> None:
+    # Go joins continuation lines before it stores headers, and reads the first of two headers.
+    head = b'Content-Disposition: form-data; name="a"\r\n'
+    body = b"--b\r\n" + head + head.replace(b'"a"', b'"b"') + b" ; x=y\r\n\r\n1\r\n--b--"
+    (part,) = parse_parts(body, "b")
+    assert part.headers["content-disposition"] == 'form-data; name="a"'
+    body = b"--b\r\n" + head + b"content-disposition: x\r\n ; name=b\r\n\r\n1\r\n--b--"
+    assert parts(body) == [("a", b"1")]
+
+
+def test_a_header_of_continuation_lines_has_a_limit() -> None:
+    folded = b"X: 1\r\n" + (b" " + b"y" * 4000 + b"\r\n") * 3
+    with pytest.raises(RequestParseError, match="message too large"):
+        parts(b"--b\r\n" + folded + b"\r\n1\r\n--b--")
 
 
 def test_the_largest_number_of_parts_is_read() -> None:

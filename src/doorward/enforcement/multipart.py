@@ -252,30 +252,43 @@ class _Reader:
         `MAX_PART_HEADERS` lines without a blank one.
         """
         headers: dict[str, str] = {}
-        last = ""
+        for text in self._unfolded_lines():
+            name, _, value = text.partition(":")
+            if not _TOKEN.fullmatch(name):
+                raise RequestParseError(f"malformed MIME header line: {text[:100]}")
+            if len(value) > MAX_VALUE:
+                raise RequestParseError("multipart: message too large")
+            # Go's `Header.Get` returns the first of repeated headers.
+            headers.setdefault(name.lower(), value.lstrip(" \t"))
+        return headers
+
+    def _unfolded_lines(self) -> Iterator[str]:
+        """Read the lines up to the blank one, and yield each joined with its continuation lines.
+
+        A line of spaces alone is a continuation line too. Raise RequestParseError if a line is too
+        long, missing or without a colon, and for `MAX_PART_HEADERS` lines without a blank one.
+        """
+        unfolded = ""
         for _ in range(MAX_PART_HEADERS):
             line, complete = self._line()
             if not complete and not line:
                 # OPA denies a head that is cut off.
                 raise RequestParseError("multipart: NextPart: EOF")
-            text = to_text(line).rstrip("\r\n").rstrip(" \t")
-            if not text:
-                return headers
-            if text[0] in " \t" and last:
-                headers[last] += " " + text.strip()
-                if len(headers[last]) > MAX_VALUE:
-                    raise RequestParseError("multipart: message too large")
+            text = to_text(line).removesuffix("\n").removesuffix("\r")
+            if text.startswith((" ", "\t")):
+                if not unfolded:
+                    raise RequestParseError(f"malformed MIME header initial line: {text[:100]}")
+                unfolded += " " + text.strip(" \t")
                 continue
-            name, colon, value = text.partition(":")
-            if not colon:
+            if unfolded:
+                yield unfolded
+            if not text:
+                return
+            if ":" not in text:
                 raise RequestParseError(
                     f"malformed MIME header: missing colon: {quote(text[:100])}"
                 )
-            if not _TOKEN.fullmatch(name):
-                raise RequestParseError(f"malformed MIME header line: {text[:100]}")
-            last = name.lower()
-            # Go's `Header.Get` returns the first of repeated headers.
-            headers.setdefault(last, value.strip())
+            unfolded = text.rstrip(" \t")
         raise RequestParseError("multipart: message too large")
 
     def _content(self) -> bytes:
