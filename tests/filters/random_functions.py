@@ -82,7 +82,8 @@ class Functions:
         kinds = [self._compared, self._compared, self._searched, self._member, self._counted]
         kinds += [self._timed, self._misused, self._compared_with_column, self._matched]
         if operand.startswith("input."):
-            kinds += [self._in_rule, self._in_function, self._about_elements, self._about_elements]
+            kinds += [self._in_rule, self._about_elements, self._about_elements]
+            kinds += [self._in_function] * 3
         return self._draw.choice(kinds)(operand)
 
     def _operand(self) -> str:

@@ -171,7 +171,9 @@ class _Policy:
         body = self._body(depth - 1, ["input.docs", row] if row != "input.docs" else [row])
         parameter = "p" if row == "input.docs" else row
         arg = f"input.docs.{self._draw.choice(_FIELDS['input.docs'])}"
-        self._others[at] = _rule(f"{name}({parameter}, x)", [*body, self._against("x")])
+        tests = [self._against("x"), f'lower(x) == "{_text(self._draw)}"', "upper(x)"]
+        test = self._draw.choice([tests[0], *tests])
+        self._others[at] = _rule(f"{name}({parameter}, x)", [*body, test])
         yield self._perhaps_not(f"{name}({row}, {arg})")
 
     def _set(self, depth: int, rows: list[str]) -> Iterator[str]:
@@ -229,6 +231,9 @@ class _Policy:
                 f'glob.match("{text}", null, {column})',
                 f'startswith({column}, "{text}")',
                 f'lower({column}) == "{text}"',
+                f'lower({column}) in ["{text}", 1, null]',
+                f'startswith(upper({column}), "{text.upper()}")',
+                f"lower({column})",
                 f"count({collection}) {draw.choice(['>', '==', '!='])} 0",
                 f'object.get({row}, "{name}", {_literal(draw)}) == {_literal(draw)}',
             ]
