@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import click
 
+from doorward.base.counting import counted
 from doorward.base.os_errors import describe_folder_error, describe_os_error
 from doorward.cli.arguments import argument
 from doorward.envoy.kit import TARGETS, Description, Policy, ResponseList, to_files
-from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
+from doorward.envoy.lint import FORMATS, Checked, LintError, check_files, write_report
 from doorward.forward.kit import OAUTH2_PROXY, PROXY_FILES, Site
 from doorward.forward.kit import to_files as to_proxy_files
 
@@ -306,14 +307,36 @@ def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:
 
     It reads Envoy bootstraps, policies, configurations of decision points, Kubernetes manifests,
     Compose projects, systemd units, and configurations of forward-auth proxies. The exit code is
-    0 if nothing is found, 1 if something is, and 2 if a path cannot be checked.
+    0 if nothing is found, 1 if something is, and 2 if a path cannot be checked or has nothing to
+    check.
     """
     try:
-        findings = check_paths(paths)
+        checked = check_files(paths)
     except LintError as error:
         click.echo(f"Error: {error}", err=True)
         return 2
+    findings = checked.findings
     if errors_only:
         findings = [each for each in findings if each.level == "error"]
-    click.echo(write_report(findings, form), nl=False)
+    if checked.files:
+        click.echo(write_report(findings, form), nl=False)
+    _note_files(checked)
+    if checked.empty:
+        return 2
     return 1 if findings else 0
+
+
+def _note_files(checked: Checked) -> None:
+    """Print, on standard error, which files were checked, how many were passed over, and an error
+    for each named path that has nothing to check.
+    """
+    names = f": {', '.join(map(os.fspath, checked.files))}" if checked.files else ""
+    others = counted(checked.passed_over, "file")
+    over = f"; passed over {others} of other kinds" if checked.passed_over else ""
+    click.echo(f"checked {counted(len(checked.files), 'file')}{names}{over}", err=True)
+    for path in checked.empty:
+        click.echo(
+            f"Error: {path}: found nothing to check: name a file or folder with an Envoy "
+            "bootstrap, a policy, a manifest, or another file of a deployment",
+            err=True,
+        )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from doorward.base.counting import counted
 from doorward.bundles.located_yaml import Located, read_documents
 from doorward.cli.main import run
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
@@ -220,6 +221,58 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["kit", "check", str(ROOT / "deploy/kubernetes")]) == 0
     assert capsys.readouterr().out == "nothing found\n"
     assert run(["kit", "check", "nowhere.yaml"]) == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"README.md": "# Read me"},
+        {"values.yaml": "replicas: 2\n"},
+        {"empty.yaml": "", "list.json": "[1]"},
+        {"Chart.yaml": "name: a\n", "templates/service.yaml": "kind: Service\n"},
+    ],
+    ids=["empty", "other-kind", "other-yaml", "no-documents", "templates"],
+)
+def test_a_check_of_nothing_is_not_a_success(
+    files: dict[str, str], form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        write(tmp_path, name, text)
+    assert run(["kit", "check", "-f", form, str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"Error: {tmp_path}: found nothing to check: " in printed.err
+    over = f"; passed over {counted(len(files), 'file')} of other kinds" if files else ""
+    assert printed.err.startswith(f"checked 0 files{over}\n")
+
+
+def test_a_path_without_anything_to_check_is_named_beside_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = write(tmp_path, "values.yaml", "replicas: 2\n")
+    policy = write(tmp_path, "policy.rego", "package a\n")
+    assert run(["kit", "check", str(policy), str(values)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "nothing found\n"
+    checked = f"checked 1 file: {policy}; passed over 1 file of other kinds\n"
+    assert printed.err.startswith(f"{checked}Error: {values}: found nothing to check: ")
+
+
+def test_files_of_other_kinds_beside_known_ones_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = write(tmp_path, "policy.rego", "package a\n")
+    broken = write(tmp_path, "broken.yaml", "a: [")
+    write(tmp_path, "values.yaml", "replicas: 2\n")
+    write(tmp_path, "README.md", "# Read me")
+    assert run(["kit", "check", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "unreadable" in printed.out
+    assert printed.err == (
+        f"checked 2 files: {broken}, {policy}; passed over 2 files of other kinds\n"
+    )
 
 
 def test_every_rule_about_deployments_is_proven() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from doorward.base.os_errors import describe_os_error
-from doorward.base.records import mutable
+from doorward.base.records import mutable, record
 from doorward.bundles.located_yaml import Located, LocatedError, read_documents
 from doorward.envoy.lint.deployment import (
     check_compose,
@@ -32,7 +32,7 @@ from doorward.envoy.lint.forwarding import (
 from doorward.envoy.lint.policy import check_policies
 from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
 
-__all__ = ["LintError", "check_documents", "check_paths"]
+__all__ = ["Checked", "LintError", "check_documents", "check_files", "check_paths"]
 
 _LARGEST: Final = 4 << 20
 _MOST: Final = 1000
@@ -53,6 +53,20 @@ class LintError(Exception):
     """
 
 
+@record
+class Checked:
+    """The result of a check: the findings without duplicates, sorted by file and line, the files
+    that were checked, and the paths and files in which nothing was.
+    """
+
+    findings: Sequence[Finding]
+    files: Sequence[Path]
+    passed_over: int
+    """The number of files that were not checked: of another kind, or YAML of no known kind."""
+    empty: Sequence[Path]
+    """The named paths in which no file was checked."""
+
+
 @mutable
 class _Gathered:
     """The findings so far, and what is checked at the end: policies (file, lines before, text),
@@ -66,15 +80,31 @@ class _Gathered:
 
 
 def check_paths(paths: Sequence[Path]) -> list[Finding]:
-    """Return the findings in files and folders without duplicates, sorted by file and line.
+    """Return the findings in files and folders without duplicates, sorted by file and line; none
+    if there is nothing to check. Raise LintError if a file cannot be checked.
+    """
+    return list(check_files(paths).findings)
+
+
+def check_files(paths: Sequence[Path]) -> Checked:
+    """Return the findings in files and folders, and which files were checked.
 
     Policies are checked against the shortest Check timeout found (0.2 s by default). Raise
     LintError if a file cannot be checked.
     """
     gathered = _Gathered()
-    for path in _find(paths):
-        _gather(gathered, str(path), _kind(path), _read(path), 0)
-    return _finish(gathered)
+    checked: list[Path] = []
+    empty: list[Path] = []
+    passed_over = 0
+    for path, files, others in _find(paths):
+        known = [
+            each for each in files if _gather(gathered, str(each), _kind(each), _read(each), 0)
+        ]
+        passed_over += others + len(files) - len(known)
+        checked += known
+        if not known:
+            empty.append(path)
+    return Checked(_finish(gathered), list(dict.fromkeys(checked)), passed_over, empty)
 
 
 def check_documents(file: str, documents: Iterable[Located]) -> list[Finding]:
@@ -93,20 +123,23 @@ def _finish(gathered: _Gathered) -> list[Finding]:
     return sorted(set(gathered.findings))
 
 
-def _find(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files to check: named files, and files of known kinds below folders.
+def _find(paths: Sequence[Path]) -> Iterator[tuple[Path, Sequence[Path], int]]:
+    """Yield each path with the files to check, itself or files of known kinds below the folder,
+    and the number of files in it that are passed over.
 
-    Templates of Helm charts are left out. Raise LintError for a named file of another kind or more
-    than `_MOST` files.
+    Templates of Helm charts are passed over. Raise LintError for a named file of another kind or
+    more than `_MOST` files.
     """
     count = 0
     for path in paths:
         if path.is_dir():
             # Sorted, for the same findings in the same order on each file system.
-            known = sorted(each for each in path.rglob("*") if _kind(each) in _KNOWN)
+            every = sorted(each for each in path.rglob("*") if each.is_file())
+            known = [each for each in every if _kind(each) in _KNOWN]
             files = [each for each in known if not _is_template(each)]
+            others = len(every) - len(files)
         elif _kind(path) in _KNOWN:
-            files = [path]
+            files, others = [path], 0
         elif not path.exists():
             raise LintError(f"{path}: no such file or directory")
         else:
@@ -119,7 +152,7 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
             raise LintError(
                 f"{path}: the folder has more than {_MOST} files: check its folders one by one"
             )
-        yield from (each for each in files if each.is_file() or each == path)
+        yield path, files, others
 
 
 def _is_template(path: Path) -> bool:
@@ -148,9 +181,9 @@ def _read(path: Path) -> str:
         raise LintError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
 
 
-def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:
+def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> bool:
     """Check a text by its suffix, and collect policies and manifests that are checked together
-    later.
+    later. Return False if the text is of no known kind.
 
     `offset` is the number of lines before the text in `file`. YAML that cannot be parsed is a
     finding `unreadable`.
@@ -164,13 +197,17 @@ def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int)
             documents = read_documents(text, offset)
         except LocatedError as error:
             gathered.findings.append(Finding(file, error.line, "unreadable", str(error)))
-            return
-        for document in documents:
-            _gather_document(gathered, file, document)
+            return True
+        # A list: each document is checked, also after one of a known kind.
+        return any([_gather_document(gathered, file, document) for document in documents])
+    else:
+        return False
+    return True
 
 
-def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
-    """Check one YAML document by its kind, or collect it for later; unknown kinds are passed over.
+def _gather_document(gathered: _Gathered, file: str, document: Located) -> bool:
+    """Check one YAML document by its kind, or collect it for later. Return False, and do nothing,
+    for other kinds.
 
     The texts of a ConfigMap and the items of a List are checked as documents of their own.
     """
@@ -193,3 +230,6 @@ def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
                 if isinstance(text.value, str):
                     suffix = Path(name).suffix
                     _gather(gathered, file, suffix, text.value, text.text_line - 1)
+    else:
+        return False
+    return True
