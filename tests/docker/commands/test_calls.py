@@ -128,6 +128,24 @@ def test_ports_are_bound(port: str, bindings: dict[str, list[tuple[str, str]]]) 
     assert set(body["ExposedPorts"]) == set(bindings)
 
 
+# Compared with docker's client 28.2.
+DEVICES = [
+    ("/dev/a", ("/dev/a", "/dev/a", "rwm")),
+    ("/dev/a:mr", ("/dev/a", "/dev/a", "mr")),
+    ("/dev/a:/b", ("/dev/a", "/b", "rwm")),
+    ("/dev/a:/b/..:r", ("/dev/a", "/b/..", "r")),
+    ("//dev/../dev/a/", ("/dev/a", "/dev/a", "rwm")),
+    ("/dev//a:/dev//b", ("/dev//a", "/dev/b", "rwm")),
+]
+
+
+@pytest.mark.parametrize(("device", "parts"), DEVICES)
+def test_devices_are_those_of_the_client(device: str, parts: tuple[str, str, str]) -> None:
+    (mapped,) = container(f"docker run --device {device} img")["HostConfig"]["Devices"]
+    names = ("PathOnHost", "PathInContainer", "CgroupPermissions")
+    assert tuple(mapped[name] for name in names) == parts
+
+
 def test_values_are_those_of_the_api() -> None:
     command = """docker run --device /dev/a:r --device /dev/b --ulimit nproc=5
         --gpus '"device=0,1",driver=x' --health-cmd x --health-interval 1m30s --stop-timeout 5
@@ -213,6 +231,12 @@ def test_gpus_are_read_as_the_client_reads_them(value: str, expected: dict[str, 
         ("docker run --health-interval 5x img", "not a duration"),
         ("docker run --device /dev/a:/dev/b:x img", "is not HOST:CONTAINER:PERMISSIONS"),
         ("docker run --device /dev/a:/dev/b:r:x img", "is not HOST:CONTAINER:PERMISSIONS"),
+        ("docker run --device /dev/a:/dev/b:rrw img", "each at most once"),
+        ("docker run --device :/dev/b:r img", "is not HOST:CONTAINER:PERMISSIONS"),
+        ("docker run --device /dev/a::rw img", "the path `` of the device is not absolute"),
+        ("docker run --device /dev/a:x img", "the path `x` of the device is not absolute"),
+        ("docker run --device /dev/a:rrw img", "the path `rrw` of the device is not absolute"),
+        ("docker run --device /dev/a:rw:r img", "the path `rw` of the device is not absolute"),
         ("docker run --gpus some img", "`some` is not an integer"),
         ("docker run --gpus= img", "not an integer"),
         ("docker run --gpus cards=2 img", "`--gpus`: the field `cards` is unknown: use"),

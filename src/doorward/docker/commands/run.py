@@ -8,6 +8,7 @@ reads a file of the client is refused: its content is not in the text.
 from __future__ import annotations
 
 import csv
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -420,20 +421,31 @@ def _put_security(container: Container, value: str) -> None:
 
 
 def _device(text: str) -> dict[str, str]:
-    """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`.
-    Raise CommandError for more parts, and for a third one of other letters.
+    """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`. A
+    last part of the letters r, w and m alone, each at most once, is the permissions.
+
+    Raise CommandError if the path in the container is not absolute, and for other forms.
     """
     outer, *others = text.split(":")
-    rights = "rwm"
-    if others and others[-1] and set(others[-1]) <= set("rwm"):
-        rights = others.pop()
-    if len(others) > 1:
+    rights = others.pop() if others and _is_permissions(others[-1]) else "rwm"
+    if not outer or len(others) > 1:
         raise CommandError(
             f"`{text}` is not HOST:CONTAINER:PERMISSIONS, with permissions of the letters r, w and "
-            "m"
+            "m, each at most once"
         )
     inner = others[0] if others else outer
+    if not inner.startswith("/"):
+        raise CommandError(f"the path `{inner}` of the device is not absolute: write it from `/`")
+    # docker/cli cleans the last path, unless all three parts are there.
+    if text.count(":") < 2:
+        inner = "/" + posixpath.normpath(inner).lstrip("/")
+        outer = outer if others else inner
     return {"PathOnHost": outer, "PathInContainer": inner, "CgroupPermissions": rights}
+
+
+def _is_permissions(text: str) -> bool:
+    """Return True for a text of the letters r, w and m, each at most once and at least one."""
+    return 0 < len(text) == len(set(text)) and set(text) <= set("rwm")
 
 
 def _rate(read: Callable[[str], int]) -> Callable[[str], dict[str, Any]]:
