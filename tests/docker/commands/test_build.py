@@ -50,6 +50,29 @@ def test_lists_and_pairs_are_documents() -> None:
     }
 
 
+# Compared with docker's client 28.2 and its classic builder.
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("-f sub/Dockerfile sub", "Dockerfile"),
+        ("-f ./sub/x sub/", "x"),
+        ("-f sub/deep/Dockerfile ./sub", "deep/Dockerfile"),
+        ("-f sub/deep/Dockerfile .", "sub/deep/Dockerfile"),
+        ("-f sub/../x .", "x"),
+        ("-f x sub/..", "x"),
+        ("-f ../x ..", "x"),
+        ("-f ..x .", "..x"),
+        ("-f /a/b/x /a", "b/x"),
+        ("-f ./a/../x https://example.com/a.git#main", "x"),
+        ("-f ./x github.com/a/b", "x"),
+        ("-f ./x -", "./x"),
+        ("-f ./x https://example.com/a.tar", "./x"),
+    ],
+)
+def test_the_dockerfile_is_sent_relative_to_the_folder(words: str, path: str) -> None:
+    assert read_build(words.split(), "docker build")["dockerfile"] == path
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -59,6 +82,12 @@ def test_lists_and_pairs_are_documents() -> None:
         ("--push .", "an option of BuildKit"),
         ("-o out .", "an option of BuildKit"),
         ("-f - .", "from standard input"),
+        ("-f Dockerfile sub", "the Dockerfile `Dockerfile` is outside `sub`"),
+        ("-f ../sub/x sub", "is outside `sub`"),
+        ("-f ../../x ..", "is outside `..`"),
+        ("-f ../x git://example.com/a", "is outside `git://example.com/a`"),
+        ("-f /a/x sub", "write both paths absolute, or both relative"),
+        ("-f x /a", "write both paths absolute, or both relative"),
         ("--nothing .", "the option `--nothing` of `docker build` is not supported"),
     ],
 )

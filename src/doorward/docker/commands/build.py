@@ -7,6 +7,7 @@ instead: an option that only BuildKit knows is refused, with the way to read tho
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -33,19 +34,23 @@ class _Build:
     )
     documents: dict[str, Any] = field(default_factory=dict)
     """Parameters whose value is JSON."""
+    dockerfile: str = ""
+    """The path of `-f`, as it is written."""
 
 
 def read_build(words: Sequence[str], command: str) -> dict[str, str | list[str]]:
     """Return the query parameters of the request that `docker build` sends with these arguments;
     `command` is its name in errors.
 
-    Raise CommandError for options that are unknown or belong to BuildKit, for invalid values, and
-    unless exactly one folder follows the options.
+    Raise CommandError for options that are unknown or belong to BuildKit, for invalid values,
+    unless exactly one folder follows the options, and for a Dockerfile outside it.
     """
     build = _Build()
     context = read_options(words, VALUES, SWITCHES, build, command, turned_off=_TURNED_OFF)
     if len(context) != 1:
         raise CommandError(f"`{command}` needs exactly one folder, after its options")
+    if build.dockerfile:
+        build.query["dockerfile"] = _sent_dockerfile(build.dockerfile, context[0])
     documents = {name: json.dumps(value) for name, value in build.documents.items()}
     return {**build.query, **documents}
 
@@ -114,15 +119,48 @@ def _add_ulimit(build: _Build, value: str) -> None:
 
 
 def _put_dockerfile(build: _Build, value: str) -> None:
-    """Set the path of the Dockerfile. CommandError for `-`, for which the docker client sends a
-    random name.
+    """Store the path of the Dockerfile as it is written. CommandError for `-`, for which the docker
+    client sends a random name.
     """
     if value == "-":
         raise CommandError(
             "a Dockerfile from standard input (`-`) is not supported, since docker sends it under "
             "a random name: name a file"
         )
-    build.query["dockerfile"] = value.removeprefix("./")
+    build.dockerfile = value
+
+
+def _sent_dockerfile(path: str, context: str) -> str:
+    """Return the path of a Dockerfile as docker's client sends it for a build of `context`:
+    relative to that folder, where `path` is relative to the current one. Links are not followed.
+
+    For a git repository the path is relative to its root, and for an archive (`-` or a URL) it is
+    sent as it is. CommandError if the path is not in the context, or if that cannot be known.
+    """
+    folder = "." if _is_repository(context) else context
+    if folder == "-" or folder.startswith(("http://", "https://")):
+        return path
+    if path.startswith("/") != folder.startswith("/"):
+        raise CommandError(
+            f"the path of the Dockerfile `{path}` inside `{context}` is unknown: write both paths "
+            "absolute, or both relative"
+        )
+    # The current folder is unknown: names that no path has stand for it and those above it.
+    current = "/" + "\0/" * (path.count("..") + folder.count(".."))
+    relative = posixpath.relpath(current + path, current + folder)
+    if relative.split("/")[0] == "..":
+        raise CommandError(
+            f"the Dockerfile `{path}` is outside `{context}`, so docker sends it under a random "
+            "name: name a file inside"
+        )
+    return relative
+
+
+def _is_repository(context: str) -> bool:
+    """Return True for the address of a git repository, as docker's client tells them."""
+    if context.startswith(("http://", "https://")):
+        return context.partition("#")[0].endswith(".git")
+    return context.startswith(("git://", "git@", "github.com/"))
 
 
 def _put_network(build: _Build, value: str) -> None:
