@@ -95,6 +95,36 @@ def test_time_is_not_changed() -> None:
     assert answer.document() == {"found": False, "edits": [], "tried": answer.tried}
 
 
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        "input.a + input.b > 1e308; input.a - input.b < 9.5e307",
+        "input.a * input.b > 1e308; input.a < 9.5e307",
+        f"input.a + input.b > {10**400}; input.a - input.b < 5",
+        f"input.a / input.b > {10**400}; input.b > 3",
+        "input.a > 1e400; input.b + input.a < 1e-400",
+    ],
+)
+def test_a_change_of_numbers_that_floats_cannot_hold_is_searched(conditions: str) -> None:
+    engine = Engine({"app.rego": f"package app\n\nallow if {{ {conditions} }}\n"})
+    ticks = count()
+    result = smallest_change(
+        engine, ["app", "allow"], {}, now_ns=NOW_NS, seconds=25, clock=lambda: next(ticks)
+    )
+    if result.is_found:
+        assert engine.prepare("data.app.allow").value(result.input) is True
+
+
+def test_a_division_by_zero_does_not_end_the_search() -> None:
+    conditions = "input.a / input.b > 5; input.b < 3; input.b > -1"
+    engine = Engine({"app.rego": f"package app\n\nallow if {{ {conditions} }}\n"})
+    ticks = count()
+    result = smallest_change(
+        engine, ["app", "allow"], {}, now_ns=NOW_NS, seconds=25, clock=lambda: next(ticks)
+    )
+    assert engine.prepare("data.app.allow").value(result.input) is True
+
+
 def test_edits_are_at_the_deepest_objects() -> None:
     old, new = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1.5}, "e": [1]}
     edits = list(edits_between(old, new))

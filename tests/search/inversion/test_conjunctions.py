@@ -87,6 +87,12 @@ def test_trying_numbers_ends() -> None:
     assert list(group.solutions(apply)) == []
 
 
+def test_sums_that_floats_cannot_hold_are_left_out() -> None:
+    (group,) = Conjunctions().of(body_of(f"input.a + 1 < {10**400}\ninput.a > {10**399}"))
+    assert isinstance(group, Numbers)
+    assert next(group.solutions(apply)) == {"input.a": 10**399 + 1}
+
+
 def test_expressions_are_connected_by_what_they_read() -> None:
     body = body_of("p := input.a.b\ncount(p) > 1\ninput.a\ninput.c\nq := input.c.d\nq == 1")
     conjunctions = Conjunctions()

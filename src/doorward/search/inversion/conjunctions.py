@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product, takewhile
+from operator import add, sub
 from typing import Any, Final, TypeAlias
 
 from doorward.base.records import record, replace
@@ -107,13 +108,26 @@ class Numbers:
 
     def _constants(self) -> list[Any]:
         """Return the numbers in the conditions, and those sums, differences and means of two of the
-        first four that are integers.
+        first four that are integers; those that floats cannot hold are left out.
         """
         scalars = [n.value for each in self.conditions for n in walk(each) if isinstance(n, Scalar)]
         numbers: list[Any] = [each for each in scalars if type(each) in (int, float)]
         pairs = [(a, b) for a in numbers[:4] for b in numbers[:4] if a != b]
-        between = [v for a, b in pairs for v in (a + b, a - b, (a + b) / 2) if v == int(v)]
-        return _unique([*numbers, *map(int, between)])
+        return _unique([*numbers, *(each for a, b in pairs for each in _integers_between(a, b))])
+
+
+def _integers_between(a: float, b: float) -> Iterator[int]:
+    """Yield those of the sum, the difference and the mean of two numbers that are integers; those
+    that floats cannot hold are left out.
+    """
+    for calculate in (add, sub, lambda a, b: (a + b) / 2):
+        try:
+            value = calculate(a, b)
+            integer = int(value)
+        except OverflowError:
+            continue
+        if value == integer:
+            yield integer
 
 
 def _compile(term: Term, index: Mapping[str, int], apply: Apply) -> Evaluate:
@@ -137,17 +151,17 @@ def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iter
     only: sides need not be linear.
     """
     for left, right in sides:
-        gaps = []
-        for at in (0, 1):
-            one, other = left((*fixed, at)), right((*fixed, at))
-            if not {type(one), type(other)} <= {int, float}:
-                break
-            gaps.append(one - other)
-        if len(gaps) == 2 and gaps[0] != gaps[1]:
-            meeting = gaps[0] / (gaps[0] - gaps[1])
-            if abs(meeting) < 1 << 53:
-                near = int(meeting)
-                yield from (near if near == meeting else meeting, near + 1, near - 1)
+        values = [side((*fixed, at)) for at in (0, 1) for side in (left, right)]
+        if not {*map(type, values)} <= {int, float}:
+            continue
+        try:
+            gap, next_gap = values[0] - values[1], values[2] - values[3]
+            meeting = gap / (gap - next_gap)
+        except ArithmeticError:
+            continue  # parallel, or too large for floats
+        if abs(meeting) < 1 << 53:
+            near = int(meeting)
+            yield from (near if near == meeting else meeting, near + 1, near - 1)
 
 
 class Conjunctions:

@@ -952,11 +952,11 @@ class Interpreter:
             yield lens, bound
 
     def _apply(self, name: str, values: Sequence[Any]) -> Any:
-        """Return the result of a built-in for these operands, which are defined; UNDEFINED if it
-        fails, is unknown, or can have several results.
+        """Return the result of a built-in for these operands; UNDEFINED if one of them is, and if
+        the built-in fails, is unknown, or can have several results.
         """
         builtin = self._policy.registry.get(name)
-        if builtin is None or builtin.relation:
+        if builtin is None or builtin.relation or any(each is UNDEFINED for each in values):
             return UNDEFINED
         try:
             if builtin.context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import pytest
@@ -281,3 +282,8 @@ def test_a_time_before_1970_keeps_its_fraction() -> None:
 def test_variants_are_other_values() -> None:
     for value in witnesses(()):
         assert not any(equal(value, each) for each in variants(value) if value != 0)
+
+
+def test_no_infinite_number_is_proposed() -> None:
+    assert all(isfinite(each) for each in variants(9.5e307))
+    assert list(candidates(REGISTRY["plus"], 0, 1.5e308, [0, -1.5e308])) == []

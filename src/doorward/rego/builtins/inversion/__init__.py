@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from math import isfinite
 from typing import Any
 
-__all__ = ["inverse"]
+__all__ = ["inverse", "is_value"]
 
 
 def inverse(name: str, *options: str) -> Callable[[int, Any, Sequence[Any]], Iterable[Any]]:
@@ -24,6 +25,11 @@ def inverse(name: str, *options: str) -> Callable[[int, Any, Sequence[Any]], Ite
         function: Any = getattr(import_module(f"{__name__}.inverses"), f"invert_{name}")
         invert = function(*options) if options else function
         operand_values: Iterable[Any] = invert(position, want, operands)
-        return operand_values
+        return filter(is_value, operand_values)
 
     return candidates
+
+
+def is_value(candidate: Any) -> bool:
+    """Return False for a float that is not finite, which arithmetic on large numbers can give."""
+    return type(candidate) is not float or isfinite(candidate)

@@ -20,6 +20,7 @@ from math import floor
 from typing import Any, Final
 
 from doorward.base.digits import parse_digits
+from doorward.rego.builtins.inversion import is_value
 from doorward.rego.builtins.inversion.witnesses import (
     glob_witnesses,
     group_witnesses,
@@ -67,7 +68,8 @@ def variants(value: Any) -> list[Any]:
         case "boolean":
             return [not value]
         case "number":
-            return [value + 1, value - 1, value * 10, value + LATER, value - LATER, 0]
+            others = (value + 1, value - 1, value * 10, value + LATER, value - LATER, 0)
+            return [other for other in others if is_value(other)]
         case "string":
             return [f"{value}a", value[:-1], f"a{value}", ""] if value else ["a"]
         case "array":
