@@ -8,9 +8,26 @@ from typing import Any
 
 import pytest
 
+from doorward.cli.main import run
 from doorward.docker.decider.answer import Answer
 from doorward.docker.replay import ReplayError, read_requests, replay
 from doorward.rego import Value
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], [{"decision_id": "1", "decision": "allow", "uri": "/info"}]],
+    ids=["empty", "without-input"],
+)
+def test_a_replay_of_no_request_is_an_error(
+    lines: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "audit.log"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert run(["docker", "replay", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "the files contain no requests" in printed.err
+    assert printed.out == ""
 
 
 class Allowing:

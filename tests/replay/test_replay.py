@@ -243,7 +243,8 @@ def test_groups_of_the_input_and_paths_that_count_can_be_chosen(
     given = ["--log", log, "--policy", policies / "new", "--by", "input.method"]
     groups = report(capsys, *given)["groups"]["input.method"]
     assert {each["value"] for each in groups} == {"GET", "POST", "PUT"}
-    assert report(capsys, *given, "--path", "app/other")["decisions"] == 0
+    both = ["--path", "app/other", "--path", "app/allow"]
+    assert report(capsys, *given, *both)["decisions"] == len(INPUTS)
 
 
 def test_people_read_text_markdown_and_a_page_in_which_nothing_runs(
@@ -297,11 +298,27 @@ def test_an_array_that_is_too_long_is_refused(
         list(reading.chunks_of([str(tmp_path / "log")]))
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_replay_of_no_decision_is_an_error(
+    processes: str, log: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--log", str(log), "--policy", str(policies / "new"), "--parallel", processes]
+    assert run(["replay", *given, "--path", "app/alow", "--fail-on", "change"]) == 1
+    printed = capsys.readouterr()
+    decisions = f"only {len(INPUTS)} decisions of other documents"
+    assert f"the log contains no decisions of a --path, {decisions}" in printed.err
+    assert printed.out == ""
+
+
 def test_what_is_not_there_is_said(policies: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "--log", str(policies / "no"), "--policy", str(policies / "new")]) == 1
     assert "no: no such file or folder" in capsys.readouterr().err
     assert run(["replay", "--log", str(policies / "new"), "--policy", str(policies / "new")]) == 1
     assert "the log contains no decisions, only " in capsys.readouterr().err
+    (policies / "empty.log").touch()
+    empty = ["--log", str(policies / "empty.log"), "--policy", str(policies / "new")]
+    assert run(["replay", *empty, "--fail-on", "change"]) == 1
+    assert "the log contains no decisions: name a " in capsys.readouterr().err
     (policies / "bad.rego").write_text("package")
     log = ["--log", str(policies / "old")]
     assert run(["replay", *log, "--policy", str(policies / "bad.rego")]) == 1

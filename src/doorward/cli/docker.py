@@ -517,6 +517,10 @@ def replay_(
         raise click.UsageError(f"--pdp: {error}") from None
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
+    if not count:
+        raise click.ClickException(
+            "the files contain no requests: name an audit log that was written with --audit-input"
+        )
     click.echo(f"{counted(count, 'request')}, {changed:,} changed")
     return 1 if changed else 0
 

@@ -139,11 +139,8 @@ def command(
             progress = _Progress(size_of(files))
             tally = decide(files, on_progress=progress.show)
             progress.end()
-        if tally.no_events and not tally.events:
-            others = counted(tally.no_events, "other line")
-            raise ReplayError(
-                f"the log contains no decisions, only {others}: name a decision log with --log"
-            )
+        if not tally.events:
+            raise ReplayError(_describe_nothing(tally))
     except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)
@@ -206,6 +203,19 @@ def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
         ignore=options["ignore"],
         v0=options["v0_compatible"],
     )
+
+
+def _describe_nothing(tally: Tally) -> str:
+    """Return the error for logs in which no decision was evaluated again: a gate with --fail-on
+    would otherwise pass unchecked.
+    """
+    if tally.of_other_paths:
+        decisions = counted(tally.of_other_paths, "decision")
+        return f"the log contains no decisions of a --path, only {decisions} of other documents"
+    if tally.no_events:
+        others = counted(tally.no_events, "other line")
+        return f"the log contains no decisions, only {others}: name a decision log with --log"
+    return "the log contains no decisions: name a decision log with --log"
 
 
 def _has_counted(kind: str, tally: Tally) -> bool:

@@ -110,6 +110,8 @@ class Tally:
     times: Timeline = field(default_factory=Timeline)
     no_events: int = 0
     """The number of lines that are not events."""
+    of_other_paths: int = 0
+    """The number of events that were not decided, because of other documents than asked for."""
     taken: int = 0
     """The bytes of the log that were read, as it is stored."""
     first_ns: int | None = None
@@ -191,6 +193,7 @@ class Tally:
             self.add_examples(key, examples)
         self.times.merge(other.times)
         self.no_events += other.no_events
+        self.of_other_paths += other.of_other_paths
         self.taken += other.taken
         times = (self.first_ns, other.first_ns), (self.last_ns, other.last_ns)
         first, last = ([each for each in pair if each is not None] for pair in times)

@@ -58,7 +58,7 @@ class Job:
 
     def decide(self, content: bytes) -> Tally:
         """Return the tally of the events in some lines of a log. Events of other paths than `paths`
-        are not counted; lines that are not events are, in `no_events`.
+        and lines that are not events are only counted, in `of_other_paths` and `no_events`.
         """
         tally = Tally()
         for event in events_of(content):
@@ -66,6 +66,8 @@ class Job:
                 tally.no_events += 1
             elif not self.paths or event.path in self.paths:
                 self._event(event, tally)
+            else:
+                tally.of_other_paths += 1
         return tally
 
     def _event(self, event: Event, tally: Tally) -> None:
