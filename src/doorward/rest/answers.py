@@ -65,6 +65,8 @@ def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Respon
     """
     if pretty:
         with suppress(EvaluationAborted):
+            # The space grows with the product of lines and depth, so a short text can become a very
+            # long one.
             text = indent(text, "", "  ", MAX_SPACE)
     return Response(text.encode("utf-8", errors="replace") + b"\n", status, media_type=_JSON)
 
@@ -103,6 +105,7 @@ def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
     result = decision.result
     if decision.error is not None or isinstance(result, Undefined):
         return decision, ""
+    # Most decisions are booleans, which need neither the encoder nor a deadline.
     if result is True or result is False:
         return decision, "true" if result else "false"
     try:
@@ -158,6 +161,7 @@ def not_changed(error: Exception) -> Response:
     """
     if isinstance(error, (PathNotFoundError, PolicyNotFoundError)):
         return _error(404, "resource_not_found", str(error))
+    # As in OPA, a conflict is a 404, too.
     if isinstance(error, WriteConflictError):
         return _error(404, "resource_conflict", str(error))
     if isinstance(error, BusyError):

@@ -133,6 +133,7 @@ class Api:
         scope[NUMBER] = number
         # For `Workers.run`, which is called deep below and stops the work of a client that left.
         CURRENT.set(scope.get(CANCELLATION))
+        # In `path` an escaped `%2F` looks like a separator. ASGI leaves `raw_path` optional.
         raw = scope.get("raw_path") or scope["path"].encode()
         if self._tracer is None:
             name, answer = await self._answer(request, raw)
@@ -161,6 +162,8 @@ class Api:
         try:
             return await self._route(request, raw)
         except BadRequest as error:
+            # Of a path that cannot be split, or a body that the system policy should see: routes
+            # answer their own (`_answer_match`).
             return "catchall", bad_request(str(error))
         except NoRoomError:
             return "catchall", busy()
@@ -302,6 +305,7 @@ class Api:
         if refusal is not None and match is not None:
             if _varies(request, match):
                 refusal.headers["vary"] = "Accept-Encoding"
+            # AuthZEN asks for this header on a 401; OPA's refusals do not have it.
             if refusal.status_code == 401 and match.routes[0].refuses is not None:
                 refusal.headers["www-authenticate"] = "Bearer"
         return refusal
@@ -331,6 +335,7 @@ class Api:
         None if requests must be authorized or this listener is for diagnostics. Starts a pool of
         threads, which `close` ends.
         """
+        # INVARIANT: the short path asks no system policy, so it must not exist where there is one.
         if self._diagnostic or self._access.authorizes:
             return None
         service = self._service
@@ -389,5 +394,6 @@ def _clean(raw: bytes) -> bytes:
     """Return a path without `.`, `..`, doubled slashes and final slash: `/a//b/` -> `/a/b`."""
     if b"//" not in raw and b"/." not in raw and (raw == b"/" or not raw.endswith(b"/")):
         return raw
+    # `normpath` keeps exactly two leading slashes, to which POSIX gives a meaning.
     clean = posixpath.normpath(b"/" + raw.lstrip(b"/"))
     return clean if clean.startswith(b"/") else b"/"

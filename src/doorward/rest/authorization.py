@@ -137,8 +137,10 @@ def path_of(raw: bytes) -> list[str]:
     """
     path = segments(raw if raw.startswith(b"/") else b"/" + raw)[1:]
     if path[:2] == ("v1", "policies"):
+        # The endpoint joins the segments to one id, so `a%2Fb` and `a/b` are the same policy.
         return "/".join(path).split("/")
     if path[:2] == ("v1", "compile"):
+        # As `post_filter` splits it, which drops empty names.
         return [name for name in "/".join(path).split("/") if name]
     return [*path]
 
@@ -153,10 +155,13 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
         values = request.headers.getlist("authorization")
         if not values and (token := request.scope.get(TOKEN)):
             return {"identity": token}
+        # OPA's pattern is `^Bearer\s+(\S+)$`: the scheme in this case only, and nothing after the
+        # token.
         parts = values[0].split() if len(values) == 1 else []
         return {"identity": parts[1]} if len(parts) == 2 and parts[0] == "Bearer" else {}
     if access.authentication == "tls":
         chain = request.scope.get("extensions", {}).get("tls", {}).get("client_cert_chain", ())
+        # The handshake has verified the chain; its first certificate is the client's own.
         return _of_certificate(chain[0]) if chain else {}
     return {}
 
@@ -179,4 +184,5 @@ def _of_certificate(pem: str) -> Mapping[Key, Value]:
 
 def _canonical(name: str) -> str:
     """Return a header name as Go writes it: `x-foo` -> `X-Foo`."""
+    # ASGI has names in lower case already, which Go would make of the rest of each part.
     return "-".join([part[:1].upper() + part[1:] for part in name.split("-")])

@@ -76,6 +76,8 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
 
     404 if `policy_decision_point` is not configured, or `path` is not that of its URL.
     """
+    # From the configuration: a client chooses `Host`, and could make others ask another server. The
+    # standard puts the well-known path between host and path of this URL.
     base = options.policy_decision_point
     if not base or path != options.base_path:
         return error(
@@ -120,6 +122,7 @@ def request_of(body: Body) -> dict[Key, Value]:
     """Return the JSON object in a body; raise InvalidError if the content type is not
     `application/json`, or the body is malformed or another value.
     """
+    # 400 and not 415: AuthZEN's certification expects it.
     if body.content_type.partition(";")[0].strip().lower() != "application/json":
         raise InvalidError("Content-Type must be application/json")
     try:
@@ -192,12 +195,15 @@ class _Asker:
         if not isinstance(item, dict):
             return False, _refuse(400, "an evaluation must be an object")
         try:
+            # AuthZEN replaces a default as a whole: `properties` of the two are not merged. An item
+            # may lack what its default has, so only the sum of both is checked.
             input = input_of({**defaults, **item}, self._options.mapping)
         except InvalidError as refusal:
             return False, _refuse(400, str(refusal))
         decision, text = self._decide(input)
         if decision.error is not None:
             return False, _refuse(500, FAILED)
+        # INVARIANT: `to_answer` writes `decision` first, and `object_text` keeps the order.
         return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
@@ -256,6 +262,8 @@ def _list_of(request: dict[Key, Value]) -> list[Value]:
     evaluations = request.get("evaluations")
     if evaluations is not None and not isinstance(evaluations, list):
         raise InvalidError("`evaluations` must be an array")
+    # An empty object may stand here beside items that have their own: members are checked after
+    # merging.
     for name in (*_ENTITIES, "context"):
         if not isinstance(request.get(name, {}), dict):
             raise InvalidError(f"`{name}` must be an object")
@@ -294,6 +302,7 @@ def input_of(
         if name == lacking:
             if name == "action":
                 continue
+            # AuthZEN wants an `id` of the sought entity to be ignored.
             required = ("type",)
         entity = request.get(name)
         if entity is None:

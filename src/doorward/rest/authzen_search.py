@@ -77,6 +77,7 @@ def post_search(
     page = object_text({"next_token": marshal(token), "count": str(len(results))})
     texts = "[" + ",".join(map(marshal, results)) + "]"
     has_page = token or "page" in request
+    # AuthZEN advises to put `page` first.
     fields = {"page": page, "results": texts} if has_page else {"results": texts}
     return json_answer(object_text(fields))
 
@@ -121,6 +122,7 @@ class _Search:
             raise _CandidatesError(
                 f"the document that lists the candidates is not a list of entities with {fields}"
             )
+        # A search answers with the requested type only; the document may list others.
         return [e for e in entities if self._kind == "action" or e["type"] == self._type]  # type: ignore[index]
 
     def _entity(self, item: Any) -> dict[Key, Value] | None:
@@ -154,6 +156,7 @@ class _Search:
             if is_late or len(results) == limit:
                 return results, position
             permitted = self._permits(candidate)
+            # A page without the candidate would say that it is not permitted.
             if permitted is None:
                 return results, None
             if permitted:
@@ -164,6 +167,7 @@ class _Search:
         """Return True if the policy permits the candidate, False if not; None if the decision
         failed.
         """
+        # A copy for each: a value that a decision has seen must not be changed.
         input: dict[Key, Value] = _copy(self._input)
         put(input, self._options.mapping[self._kind], candidate)
         decision = self._pdp.decide(

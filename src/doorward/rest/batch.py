@@ -61,6 +61,7 @@ def post_batch(
     if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = marshal({"timer_server_handler_ns": perf_counter_ns() - started})
     if answers:
+        # Go writes a map in the order of its keys.
         texts = {key: object_text(answers[key]) for key in sorted(answers)}
         fields["responses"] = object_text(texts)
     if inputs is None:

@@ -117,6 +117,8 @@ class Call:
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
         # After the decision, which may use them: only the answer is without secrets.
+        # INVARIANT: the answer, the log and the explanation see no secret: `record` and `encoded`
+        # get this decision, and `may_explain` refuses explanations where there are secrets.
         for path in self.pdp.secrets:
             if is_below(path, self.path):
                 below = path[len(self.path) :]
@@ -202,6 +204,7 @@ def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefin
     if not isinstance(value, dict) or path[0] not in value:
         return value
     inner = _without(value[path[0]], path[1:])
+    # A copy: the value is the snapshot's own data, which other decisions read.
     rest = {name: each for name, each in value.items() if name != path[0]}
     return rest if isinstance(inner, Undefined) else {**rest, path[0]: inner}
 

@@ -73,6 +73,7 @@ async def get_index(_: Exchange) -> Response:
 
 async def get_health(exchange: Exchange) -> Response:
     """Answer a health check, with the parts that the query asks for."""
+    # On the loop, without a thread: it must answer while all threads are busy or stuck.
     return health.get_health(exchange.service.health, exchange.parameters)
 
 
@@ -132,6 +133,8 @@ async def _decide_v0(exchange: Exchange, path: tuple[str, ...]) -> Response:
     try:
         return await exchange.read(lambda body: data.post_v0(pdp, path, params, body, context))
     except BadRequest as error:
+        # From reading and decompressing the body; `post_v0` refuses a malformed document in the
+        # same words.
         return exchange.zip(bad_request(f"unexpected parse error for input: {error}"))
 
 

@@ -129,9 +129,12 @@ class Service:
         """Return True if clients may read the document at `path`: it is at or below a path that is
         served, and neither a secret nor below one.
         """
+        # A path above a secret is served: `Call.decide` takes the secret out of the result.
         if any(is_below(path, secret) for secret in self.pdp.secrets):
             return False
         served = self.served
+        # Equal texts only, unlike `is_below`: another spelling of a served index is refused, never
+        # the reverse.
         return served is None or any(path[: len(each)] == each for each in served)
 
 
@@ -226,6 +229,7 @@ class Exchange:
         limits = service.config.server
         is_zipped = expected is not None and expected.unzips and _is_zipped(request)
         text = await read_body(request, limits, room)
+        # A smaller body is not counted, and its price not worth a thread.
         if is_zipped or len(text) > UNCOUNTED:
             text, cost = await service.workers.run(_open, text, limits, is_zipped=is_zipped)
             # More than all there is: it would wait for ever, and a retry would not help.

@@ -119,6 +119,8 @@ def post_filter(
     started = perf_counter_ns()
     timers = Timers(_TIMERS)
     snapshot = pdp.snapshot
+    # Here `a%2Fb` is two names, as the system policy sees it (`path_of`). The access rule has
+    # compared whole segments, so this only leads deeper into what is served.
     names = [name for segment in path for name in segment.split("/") if name]
     try:
         request = _request(body)
@@ -233,8 +235,10 @@ def _read_metadata(
         message = f"error(s) occurred while parsing unknowns: failed to parse ref: {error}"
         raise _Refused(bad_request(message)) from None
     mask = _mask_rule(request.mask_rule, names)
+    # One that METADATA names is the choice of the policy's author, and not checked.
     if mask and not serves(tuple(map(str, _mask_path(mask)))):
         raise _Refused(forbidden())
+    # Reading METADATA parses all policies again.
     if request.unknowns and mask:
         return FilterMetadata(request.unknowns, mask)
     try:
@@ -324,6 +328,7 @@ def _evaluate_masks(
     try:
         if not engine.has_rules(_mask_path(metadata.mask_rule)):
             raise _Refused(bad_request(f"the mask rule `{metadata.mask_rule}` does not exist"))
+        # Strict: an error that became undefined would be no mask, and show the columns.
         query = engine.prepare(
             metadata.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
         )

@@ -64,6 +64,7 @@ class Room:
         until = monotonic() + WAIT
         # One that is larger than all there is gets what there is, alone.
         while (taken := self._memory.taken) > self.counted and taken + needed > self._memory.limit:
+            # Two requests may each hold what the other waits for: only this ends such a wait.
             if monotonic() > until:
                 raise NoRoomError
             await asyncio.sleep(_LOOK)

@@ -83,12 +83,14 @@ class RequestLog:
         bytes of the answer.
         """
         entries = self._entries
+        # Without a lock: threads that come at the same time exceed the limit by a line each.
         if len(entries) >= MAX_WAITING:
             with self._losing:
                 self._lost += 1
             return
         entry = time_ns(), number, address_text(client), method, path, status, size, seconds
         entries.append(entry)
+        # `set` takes a lock and `is_set` none, and mostly the thread is awake already.
         if not self._waits.is_set():
             self._waits.set()
 
@@ -110,6 +112,7 @@ class RequestLog:
         """
         self._part.rest()
         self._waits.wait()
+        # Not `sleep`: `close` ends the wait.
         self._stop.wait(GATHER)
         # Before the lines are taken: one that comes now sets it again, and is not left waiting.
         self._waits.clear()

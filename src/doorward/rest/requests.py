@@ -117,6 +117,7 @@ def _unescape(text: bytes, *, plus: bool = False) -> str:
     """
     if plus:
         text = text.replace(b"+", b" ")
+    # `unquote_to_bytes` lets bad escapes pass as they are; Go refuses them.
     for part in text.split(b"%")[1:]:
         if len(part) < 2 or not all(c in b"0123456789abcdefABCDEF" for c in part[:2]):
             raise ValueError("invalid URL escape")
@@ -169,10 +170,13 @@ def unzip(body: bytes, limits: Server) -> bytes:
     """
     limit = min(limits.gzip_max_length, GZIP_BASE + GZIP_RATIO * len(body))
     problem = "could not decompress the body: "
+    # OPA reads the size of the text from the last four bytes before anything else: in other data it
+    # is mostly too large.
     if body[:2] != _GZIP:
         raise BadRequest(problem + ("gzip payload too large" if body else "unexpected EOF"))
     texts: list[bytes] = []
     for _ in range(MAX_MEMBERS):
+        # Only gzip, with its checksum: neither the format of zlib nor a raw stream.
         unzip = zlib.decompressobj(wbits=31)
         try:
             # One byte more than allowed is enough to know that it is too much.
@@ -249,6 +253,7 @@ def fold_fields(document: dict[Key, Value], text: bytes) -> dict[str, Value]:
     fields = {str(key).lower(): value for key, value in document.items()}
     if len(fields) == len(document):
         return fields
+    # A second parse, only where names collide: the first has lost the order of equal names.
     keys = _top_keys(text) or sorted(map(str, document))
     return {key.lower(): document[key] for key in keys if key in document}
 
@@ -260,6 +265,8 @@ def _top_keys(text: bytes) -> list[str]:
     def note(pairs: list[tuple[str, object]]) -> None:
         keys[:] = [key for key, _ in pairs]  # the outermost object is the last to end
 
+    # `len` in place of `int`, which raises ValueError for more than 4,300 digits; only keys are
+    # used.
     reader = json.JSONDecoder(object_pairs_hook=note, parse_int=len, parse_float=len)
     try:
         reader.raw_decode(text.decode("utf-8", errors="replace").lstrip(" \t\r\n"))

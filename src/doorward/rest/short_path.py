@@ -108,6 +108,8 @@ class ShortPath:
             target, _, query = target.partition(b"?")
         elif method != b"POST":
             return None
+        # Without the query, which each client chooses: one input each would push out all other
+        # routes.
         route = self._routes.get(target) or self._route(target)
         # The route first: it is remembered, and the other test looks at each header.
         if route is None or not _is_plain(request, query):
@@ -125,6 +127,7 @@ class ShortPath:
             respond(request, response)
 
         work = partial(self._run, route.path, request, query, number)
+        # Before `submit`: the connection cancels it if the client leaves while the work waits.
         request.cancellation = Cancellation()
         if self._pool.submit(work, done, request.cancellation, route.history):
             return LATER
@@ -144,6 +147,8 @@ class ShortPath:
             self._requests.note(
                 number, request.client, method.decode(), path, status, size, elapsed
             )
+        # Bounded by two methods and the statuses of `_decide`; `labels` would take a lock each
+        # time.
         observe = self._observe.get((method, status))
         if observe is None:
             labels = self._duration.labels(status, "v1/data", method.decode().lower())
@@ -157,6 +162,8 @@ class ShortPath:
         route = self._before.get(target)
         if route is None:
             path = _plain_path(target)
+            # INVARIANT: a remembered route is served for good, since `decision_paths` and `secrets`
+            # stay as they are until the process ends (`Api.follow`).
             if path is None or not self._serves(path):
                 return None
             route = _Route(path)
@@ -270,6 +277,7 @@ def _plain_path(target: bytes) -> tuple[str, ...] | None:
         or target.count(b"/") > MAX_SEGMENTS
         or (rest and not rest.startswith(b"/"))
         or rest.endswith(b"/")
+        # llhttp has refused targets that are not ASCII.
         # What `app.py` would unescape, redirect or refuse.
         or any(each in rest for each in (b"%", b"?", b"#", b"//", b"/.", b'"'))
     ):

@@ -50,6 +50,7 @@ class Workers:
         Raise what `work` raises, and AbandonedError if the client left before the work began. If
         the client leaves later, the work is told to stop, unless `stops` is False.
         """
+        # The time without an end counts from this call: before it nothing ran.
         if not self._running:
             self.part.beat()
         self._running += 1

@@ -72,6 +72,8 @@ def patch_data(
         with timers.measure("rego_input_parse"):
             operations = _operations(any_document(body, stays=True), path)
         # All of them before any is applied: a patch is done as a whole or not.
+        # The access rule has seen the path of the URL only; an operation may lead to a secret below
+        # it.
         if not all(serves(tuple(map(str, each.path))) for each in operations):
             raise _ForbiddenError
         store.patch(operations, text=body)
