@@ -92,7 +92,11 @@ def test_an_empty_boundary_is_refused() -> None:
         ("a/b;", "a/b", {}),
         ("form-data; name*0=a; name*1=b", "form-data", {"name": "ab"}),
         ("form-data; name*0*=UTF-8''%C3%A9; name*1=b", "form-data", {"name": "éb"}),
-        ("form-data; name*=utf-16''x", "form-data", {"name": ""}),
+        ("form-data; name*=utf-16''x", "form-data", {}),
+        ("form-data; name=a; name*=utf-8''%zz", "form-data", {"name": "a"}),
+        ("form-data; name*0=a; name*1*=%zz; name*2=b", "form-data", {"name": "ab"}),
+        ('form-data; name="a\\[\\b"', "form-data", {"name": "a[\\b"}),
+        ("form-data; name={a}", "form-data", {"name": "{a}"}),
     ],
 )
 def test_media_types(text: str, kind: str, parameters: dict[str, str]) -> None:
@@ -100,7 +104,21 @@ def test_media_types(text: str, kind: str, parameters: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "/", "a/", "a b", "a/b; c", "a/b; c=", "a/b; c=d; c=e", 'a/b; c="d', "a/b; c=d e"]
+    "text",
+    [
+        "",
+        "/",
+        "a/",
+        "a b",
+        "a/b; c",
+        "a/b; c=",
+        "a/b; c=d; c=e",
+        'a/b; c="d',
+        "a/b; c=d e",
+        "a/b; c=d;;",
+        "a/b;; c=d",
+        "a/b;\x1cc=d",
+    ],
 )
 def test_what_is_no_media_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^mime: "):

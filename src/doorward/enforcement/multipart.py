@@ -24,11 +24,18 @@ MAX_VALUE: Final = 8192
 """The largest number of characters in a header with parameters."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_PARAMETER: Final = re.compile(
-    rf"\s*+;\s*+({_TOKEN.pattern}+)\s*+=\s*+"
-    rf'(?:"((?:[^"\\\r\n]|\\.)*+)"|({_TOKEN.pattern}+))\s*+'
+# Go's tokens in `mime`, which are more than those in header names, and its white space.
+_WORD: Final = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff()<>@,;:\\"/\[\]?=]+""")
+_SPACE: Final = r"[^\S\x1c-\x1f]"
+_SPACES: Final = "".join(
+    each for each in map(chr, range(0x3001)) if each.isspace() and each not in "\x1c\x1d\x1e\x1f"
 )
-_ESCAPE: Final = re.compile(r'\\(["\\])')
+_PARAMETER: Final = re.compile(
+    rf"{_SPACE}*+;{_SPACE}*+({_WORD.pattern}+){_SPACE}*+={_SPACE}*+"
+    rf'(?:"((?:[^"\\\r\n]|\\[^\r\n])*+)"|({_WORD.pattern}+))'
+)
+_ESCAPE: Final = re.compile(r'\\([()<>@,;:\\"/\[\]?=])')
+_BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # The buffer with which Go's mime/multipart reads (`peekBufferSize`).
 _LINE_LIMIT: Final = 4096
 
@@ -61,27 +68,28 @@ def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
     if len(text) > MAX_VALUE:
         raise ValueError(f"mime: more than {MAX_VALUE} characters")
     kind, semicolon, rest = text.partition(";")
-    kind = kind.strip().lower()
-    if not kind:
+    kind = kind.lower().strip(_SPACES)
+    main = _WORD.match(kind)
+    if main is None:
         raise ValueError("mime: no media type")
-    main, slash, sub = kind.partition("/")
-    if not _TOKEN.fullmatch(main):
-        raise ValueError(
-            "mime: no media type" if not main else "mime: expected slash after first token"
-        )
-    if slash and not _TOKEN.fullmatch(sub):
+    slash, sub = kind[main.end() : main.end() + 1], kind[main.end() + 1 :]
+    if slash not in ("", "/"):
+        raise ValueError("mime: expected slash after first token")
+    if slash and not _WORD.match(sub):
         raise ValueError("mime: expected token after slash")
-    return kind, _join_continuations(_parameters((semicolon + rest).strip()))
+    if slash and not _WORD.fullmatch(sub):
+        raise ValueError("mime: unexpected content after media subtype")
+    return kind, _join_continuations(_parameters(semicolon + rest))
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Return the parameters of a media type by lower-case name.
+    """Return the parameters of a media type by lower-case name. One semicolon may follow them.
 
     Raise ValueError in Go's words if one is malformed or repeated.
     """
     parameters: dict[str, str] = {}
-    at, end = 0, len(text.rstrip("; \t"))
-    while at < end:
+    at = 0
+    while text[at:].strip(_SPACES) not in ("", ";"):
         parameter = _PARAMETER.match(text, at)
         if parameter is None:
             raise ValueError("mime: invalid media parameter")
@@ -96,12 +104,15 @@ def _parameters(text: str) -> dict[str, str]:
 
 def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
     """Return the parameters with `name*`, or the pieces `name*0`, `name*1*`, …, joined and decoded
-    as `name` (RFC 2231), in place of a plain `name`. Pieces behind a missing one are dropped.
+    as `name` (RFC 2231), in place of a plain `name`. A `name*` that cannot be decoded and pieces
+    behind a missing one are dropped.
     """
     plain = {name: value for name, value in parameters.items() if "*" not in name}
     for base in dict.fromkeys(name.partition("*")[0] for name in parameters if "*" in name):
         if base + "*" in parameters:
-            plain[base] = _decode_extended(parameters[base + "*"])
+            decoded = _decode_extended(parameters[base + "*"])
+            if decoded is not None:
+                plain[base] = decoded
             continue
         pieces = []
         for n in range(len(parameters)):
@@ -110,24 +121,27 @@ def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
                 extended = parameters.get(f"{base}*{n}*")
                 if extended is None:
                     break
-                piece = (
-                    _decode_extended(extended) if n == 0 else to_text(unquote_to_bytes(extended))
-                )
+                piece = (_unescape(extended) if n else _decode_extended(extended)) or ""
             pieces.append(piece)
         if pieces:
             plain[base] = "".join(pieces)
     return plain
 
 
-def _decode_extended(text: str) -> str:
-    """Return the decoded value of `charset'language'value`; "" if the text is not of this form or
+def _decode_extended(text: str) -> str | None:
+    """Return the decoded value of `charset'language'value`; None if the text is not of this form or
     the charset is not UTF-8 or ASCII.
     """
     charset, _, rest = text.partition("'")
     _, mark, value = rest.partition("'")
     if not mark or charset.lower() not in ("utf-8", "us-ascii"):
-        return ""
-    return to_text(unquote_to_bytes(value))
+        return None
+    return _unescape(value)
+
+
+def _unescape(text: str) -> str | None:
+    """Return a text with its `%XX` decoded; None if a `%` is not followed by two hex digits."""
+    return None if _BAD_PERCENT.search(text) else to_text(unquote_to_bytes(text))
 
 
 def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
