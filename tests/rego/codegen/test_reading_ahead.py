@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import tracemalloc
+
 from tests.rego.codegen.writing import checked, state_for, text_of
 
 from doorward.rego.codegen.reading_ahead import (
@@ -79,6 +82,28 @@ def test_an_object_of_which_three_members_are_read_is_shared() -> None:
     share_reads(three, references("input.a.b; input.a.c; input.a.d"))
     assert text_of(two) == []
     assert "rt.getter" in text_of(three)[-1]
+
+
+def test_a_long_reference_takes_no_quadratic_memory() -> None:
+    long = references(f"input{'.a' * 5_000}")
+    tracemalloc.start()
+    try:
+        share_reads(state_for(), [*long, *long])
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # 100 MB for each of its prefixes
+    finally:
+        tracemalloc.stop()
+
+
+def test_objects_on_the_way_to_others_are_not_shared() -> None:
+    state = state_for()
+    names = "input.a.b.c.d; input.a.b.c.e; input.a.b.c.f; input.a.x.y; input.a.x.z"
+    share_reads(state, references(names))
+    text = "\n".join(text_of(state))
+    assert text.count("rt.getter") == 2
+    base = ast.Name("input")
+    assert state.reads.nearest(base, ("a", "b", "c", "g"))[1] == ("g",)
+    assert state.reads.nearest(base, ("a", "q", "r"))[1] == ("q", "r")
+    assert state.reads.nearest(base, ("b", "q"))[1] == ("b", "q")
 
 
 def test_what_the_first_definition_reads_is_read_for_all() -> None:

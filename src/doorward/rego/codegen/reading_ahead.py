@@ -8,7 +8,6 @@ rule: only what is read in any case is read ahead with a test.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
@@ -161,15 +160,37 @@ def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
     """
     if state.plan.in_order:
         return
-    uses: Counter[tuple[str, ...]] = Counter()
+    root = _Object()
     for reference in references:
-        path = plain_path(state.plan, reference)
-        uses.update(path[:n] for n in range(2, len(path)))
-    below = {(path[:-1], times) for path, times in uses.items()}
-    for path, times in sorted(uses.items()):
+        each = root
+        # A tree, because the prefixes of one long reference would take quadratic memory.
+        for name in plain_path(state.plan, reference)[:-1]:
+            each = each.below.setdefault(name, _Object())
+            each.uses += 1
+    path: list[str] = []
+    waiting = [(0, "", root)]
+    while waiting:
+        depth, name, each = waiting.pop()
+        path[max(depth - 1, 0) :] = [name] if depth else []
         # An object that is only on the way to another one needs no name.
-        if times >= MIN_SHARED and (path, times) not in below:
-            share(state, path[0], path[1:])
+        is_on_the_way = any(lower.uses == each.uses for lower in each.below.values())
+        if depth > 1 and each.uses >= MIN_SHARED and not is_on_the_way:
+            share(state, path[0], tuple(path[1:]))
+        waiting += [
+            (depth + 1, name, lower)
+            for name, lower in sorted(each.below.items(), reverse=True)
+            if lower.uses >= MIN_SHARED
+        ]
+
+
+class _Object:
+    """An object of the input or base data, with the number of references that pass through it."""
+
+    __slots__ = ("below", "uses")
+
+    def __init__(self) -> None:
+        self.uses = 0
+        self.below: dict[str, _Object] = {}
 
 
 def prefetch(state: FunctionState, reference: Ref) -> None:

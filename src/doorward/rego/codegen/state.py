@@ -146,7 +146,10 @@ class Reads:
     again while their values are known.
     """
 
-    __slots__ = ("_always", "_branches", "_code", "_getters", "_maybe", "_of_data", "_seen")
+    __slots__ = (
+        *("_always", "_branches", "_code", "_getters", "_lengths", "_maybe"),
+        *("_of_data", "_seen"),
+    )
 
     def __init__(self, code: Builder) -> None:
         self._code = code
@@ -158,6 +161,8 @@ class Reads:
         """References that the function reads in any case, before the code written next."""
         self._branches: dict[Read, ast.Name] = {}
         """The objects from which several members are read, by the key of their read."""
+        self._lengths: set[int] = set()
+        """How many names the keys of `_branches` have."""
         self._getters: dict[str, str] = {}
         """The name of the function that reads a member, by the name of the object."""
         self._of_data = {"data"}
@@ -232,6 +237,7 @@ class Reads:
         that the function `getter` reads its members.
         """
         self._branches[key] = self._always[key] = name
+        self._lengths.add(len(key) - 1)
         self._getters[name.id] = getter
 
     def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
@@ -239,7 +245,9 @@ class Reads:
         end and nearest to it, and the names after the object; `base` and all names if there is
         none.
         """
-        for n in range(len(names) - 1, 0, -1):
+        # Only the lengths that exist: of a long path, trying all would take quadratic time.
+        lengths = [n for n in self._lengths if 0 < n < len(names)]
+        for n in sorted(lengths, reverse=True):
             inner = self._branches.get((base.id, *names[:n]))
             if inner is not None:
                 return inner, names[n:]
