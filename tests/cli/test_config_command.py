@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Callable
@@ -43,6 +44,76 @@ def test_a_configuration_is_checked_before_a_server_starts(
     assert "labels.a must be a string" in capsys.readouterr().err
     (tmp_path / "text").write_text("from file")
     assert run(["config", "check", "--set-file", f"labels.a={tmp_path / 'text'}"]) == 0
+
+
+EXT_AUTHZ = "plugins.envoy_ext_authz_grpc"
+EXT_PROC = "plugins.envoy_ext_proc_grpc"
+FORWARD = "plugins.forward_auth"
+BELOW = "must be the path of a document below the root, such as a/b"
+BINDS = "must be HOST:PORT, :PORT or unix:///PATH"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (f"{EXT_AUTHZ}.addr", "foo", ": `foo`: must be host:port, or :port for every address"),
+        (f"{EXT_AUTHZ}.addr", "http://a:1", ": `http://a:1`: the scheme of the address must be"),
+        (f"{EXT_AUTHZ}.addr", "unix:///" + "a" * 107, "a socket's path has at most 107 bytes"),
+        (f"{EXT_AUTHZ}.query", "data..x", " must be a Rego query: rego_parse_error: "),
+        (f"{EXT_PROC}.addr", "localhost:65536", ": `localhost:65536`: must be host:port"),
+        (f"{EXT_PROC}.path", "/", f" {BELOW}"),
+        (f"{FORWARD}.addr", "foo", f" {BINDS}"),
+        (f"{FORWARD}.addr", "localhost:x", f" {BINDS}"),
+        (f"{FORWARD}.addr", "unix://", f" {BINDS}"),
+        (f"{FORWARD}.addr", "unix:///" + "a" * 107, f" {BINDS}"),
+        (f"{FORWARD}.path", "//", f" {BELOW}"),
+        ("authzen.decision", "/", f" {BELOW}"),
+        ("services.s.url", "http://s:xx", " must be an http:// or https:// URL with a host"),
+        ("services.s.url", "http://s:65536", " must be an http:// or https:// URL with a host"),
+        ("services.s.url", "http://:80/v1", " must be an http:// or https:// URL with a host"),
+    ],
+)
+def test_what_a_start_refuses_is_refused(
+    key: str, value: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    document: object = value
+    for name in reversed(key.split(".")):
+        document = {name: document}
+    file.write_text(json.dumps(document))
+    assert run(["config", "check", str(file)]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: {file}:1: {key}")
+    assert message in printed
+
+
+@pytest.mark.parametrize(
+    ("protocol", "address", "is_warned"),
+    [
+        ("grpc", "a b:4317", True),
+        ("http", "a b:4318", True),
+        ("http", "a\tb:4318", True),
+        ("http", "http://a:4318", True),
+        ("http", "a:x", True),
+        ("grpc", "collector:4317", False),
+        ("grpc", "dns:///collector:4317", False),
+        ("http", "[::1]:4318", False),
+        ("http", "collector/prefix", False),
+        ("http", "", False),
+    ],
+)
+def test_an_address_to_which_no_span_can_be_sent_is_a_warning(
+    protocol: str,
+    address: str,
+    is_warned: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(json.dumps({"distributed_tracing": {"type": protocol, "address": address}}))
+    assert run(["config", "check", str(file)]) == 0
+    message = "distributed_tracing.address: no span can be sent to "
+    assert (message in capsys.readouterr().err) is is_warned
 
 
 def test_flags_may_be_variables(

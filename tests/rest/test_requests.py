@@ -15,7 +15,7 @@ from tests.rest.asgi import Answer, ask
 from tests.waiting import PATIENCE
 
 from doorward.bundles.loader import Loaded
-from doorward.config.configuration import Config, Server
+from doorward.config.configuration import Config, Server, parse_config
 from doorward.edge import Part
 from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
@@ -74,6 +74,16 @@ def test_headers_are_logged_where_the_request_has_them() -> None:
     assert logged_headers(["x-a", "x-b"], lambda name: values.get(name, [])) == {
         "http": {"headers": {"x-a": ["1", "2"]}}
     }
+
+
+@pytest.mark.parametrize("text", ["default_decision: /", 'default_decision: ""'])
+def test_the_root_as_default_decision_is_all_of_data(text: str) -> None:
+    pdp = PDP(build(Loaded({"a.rego": POLICY}, {"b": 1})))
+    app = Api(pdp, parse_config(text), Health(), Metrics("1"))
+    answer = ask(app, "POST", "/", b'{"x": true}')
+    assert (answer.status, json.loads(answer.body)) == (200, {"a": {"allow": True}, "b": 1})
+    limited = parse_config(text + "\nserver: {decision_paths: [a/allow]}")
+    assert ask(Api(pdp, limited, Health(), Metrics("1")), "POST", "/", b"{}").status == 403
 
 
 SECRETS = {"a/x.rego": POLICY, "b.rego": "package b\n\nopen := data.secrets.jwt\n"}

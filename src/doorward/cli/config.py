@@ -27,7 +27,8 @@ def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str,
     """Read the configuration in FILE as `run` does, and report errors and warnings.
 
     The exit code is 1 if the server would not start with it. Variables are replaced from this
-    environment. Certificates, services and sockets are not checked.
+    environment. Addresses are read but not bound; services, and files that the configuration names
+    besides, such as certificates, are not checked.
     """
     # The servers' blocks are theirs to read.
     from doorward.server.sidecar_options import plugin_warnings

@@ -354,9 +354,13 @@ class Authzen:
     )
 
     def __post_init__(self) -> None:
-        """Raise OptionError if `policy_decision_point` is neither empty nor an https URL without
-        user, password, query and fragment.
+        """Raise OptionError if `decision` is the root, or if `policy_decision_point` is neither
+        empty nor an https URL without user, password, query and fragment.
         """
+        if not self.decision:
+            raise OptionError(
+                "decision", "must be the path of a document below the root, such as a/b"
+            )
         scheme, colon, rest = self.policy_decision_point.partition("://")
         host = rest.partition("/")[0]
         is_url = scheme == "https" and colon and host and "@" not in host
@@ -519,6 +523,13 @@ class Config:
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The whole file as plain values."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def default_path(self) -> tuple[str, ...]:
+        """The parts of the path `default_decision`; () for `/`, which is all of `data`, as in
+        OPA.
+        """
+        return tuple(self.default_decision.split("/")) if self.default_decision else ()
 
     @classmethod
     def check_keys(cls, block: Block) -> None:

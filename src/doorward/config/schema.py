@@ -28,6 +28,7 @@ from doorward.config.blocks import Block, ConfigError
 __all__ = [
     "BLOCK",
     "DOCUMENT",
+    "DOCUMENT_PATH",
     "INCREASING",
     "OBJECT",
     "SWITCH",
@@ -404,11 +405,23 @@ def _read_texts_by_name(block: Block, key: str, _warnings: list[str]) -> Mapping
     return {name: inner.get(name, str, "") for name in inner.values}
 
 
+def _refuse_root(value: str) -> str:
+    """Return the path of a document; raise ValueError if it is the root or blank."""
+    if not value.strip("/ "):
+        raise ValueError("must be the path of a document below the root, such as a/b")
+    return value
+
+
 SWITCH: Final[Kind[bool]] = convert(bool, bool, "true or false", {"type": "boolean"})
 TEXT: Final[Kind[str]] = convert(str, str, "text", {"type": "string"})
 DOCUMENT: Final[Kind[str]] = convert(
     str, lambda value: value.strip("/"), "path of a document", {"type": "string"}
 )
+DOCUMENT_PATH: Final[Kind[str]] = convert(
+    str, _refuse_root, "path of a document", {"type": "string", "pattern": "[^/]"}
+)
+"""The path of a document that answers one question, which all of `data` does not; it is returned
+unchanged."""
 TEXTS: Final[Kind[tuple[str, ...]]] = texts_as(lambda texts: texts, "list of texts")
 INCREASING: Final[Kind[tuple[float, ...]]] = convert(
     list, _increasing, "increasing numbers", {"type": "array", "items": {"type": "number"}}

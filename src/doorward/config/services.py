@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from doorward.base.records import record
+from doorward.base.urls import split_url
 from doorward.bundles.signatures import ALGORITHMS, Key
 from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
@@ -667,11 +668,14 @@ class Service:
 
     @classmethod
     def check_keys(cls, block: Block) -> None:
-        """Raise `ConfigError` unless the URL is http or https with a host."""
-        scheme, _, rest = block.get("url", str, "").partition("://")
-        if scheme not in ("http", "https") or not rest.partition("/")[0]:
+        """Raise `ConfigError` unless the URL is http or https with a host, and its port, if it has
+        one, a number up to 65535.
+        """
+        parts = split_url(block.get("url", str, ""))
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                f"{block.location('url')} must be an http:// or https:// URL with a host"
+                f"{block.location('url')} must be an http:// or https:// URL with a host, and a "
+                "port, if it has one, must be a number up to 65535"
             )
 
 

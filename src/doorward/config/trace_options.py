@@ -16,6 +16,7 @@ from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
     SWITCH,
     TEXT,
+    Kind,
     OptionError,
     choice,
     convert,
@@ -157,6 +158,22 @@ def _refuse_blocking(value: bool) -> bool:
     return value
 
 
+def _read_address(block: Block, key: str, warnings: list[str]) -> str:
+    """Return the address of the collector. One to which nothing can be sent is a warning and not
+    an error: OPA starts with it, and decides.
+    """
+    address = block.get(key, str, "")
+    is_http = block.get("type", str, "") == "http"
+    is_printable = address.isprintable() and " " not in address
+    has_host = bool(split_url(f"http://{address}").hostname) and "://" not in address
+    if address and not (is_printable and (has_host or not is_http)):
+        form = "HOST:PORT" if is_http else "HOST:PORT, or a target of gRPC"
+        warnings.append(
+            f"{block.location(key)}: no span can be sent to `{address}`: it must be {form}"
+        )
+    return address
+
+
 @record
 class TraceBlock:
     """`distributed_tracing`: the keys of OPA."""
@@ -175,7 +192,7 @@ class TraceBlock:
     )
     address: str = option(
         "address",
-        TEXT,
+        Kind(_read_address, "text", {"type": "string"}),
         "",
         f"the collector's address; by default `{_ADDRESSES['grpc']}`, over HTTP "
         f"`{_ADDRESSES['http']}`",

@@ -14,7 +14,7 @@ from typing import Final
 
 from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
-from doorward.transport.unix_sockets import PathTakenError, clear_stale
+from doorward.transport.unix_sockets import MAX_SOCKET_PATH, PathTakenError, clear_stale
 
 __all__ = [
     "Address",
@@ -25,8 +25,6 @@ __all__ = [
     "worker_addresses",
 ]
 
-# `sun_path` of unix(7) has 108 bytes, and the last one is NUL.
-MAX_SOCKET_PATH: Final = 107
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z")
 
 

@@ -6,9 +6,10 @@ import re
 from typing import Final
 
 from doorward.config.blocks import Block, ConfigError
-from doorward.config.schema import Kind, integer, nonempty
+from doorward.config.schema import Kind, convert, integer, nonempty
+from doorward.envoy.addresses import AddressError, parse_address
 
-__all__ = ["HEADER", "MAX_SIZE", "MODE", "SIZE"]
+__all__ = ["ADDRESS", "HEADER", "MAX_SIZE", "MODE", "QUERY", "SIZE"]
 
 MAX_SIZE: Final = 2**31 - 1
 """The largest size of a gRPC message in bytes."""
@@ -30,6 +31,34 @@ def _read_mode(block: Block, key: str, _warnings: list[str]) -> int:
     return mode
 
 
+def _check_address(value: str) -> str:
+    """Return the text; raise ValueError unless it is an address to listen on."""
+    if not value.strip():
+        raise ValueError("must not be empty")
+    try:
+        parse_address(value)
+    except AddressError as error:
+        raise ValueError(f": {error}") from None
+    return value
+
+
+def _check_query(value: str) -> str:
+    """Return the text; raise ValueError if it is not a Rego query. "" stands for no query."""
+    # Most configurations have no query: the parser is not imported for them.
+    from doorward.rego.shared import ParseError, Source
+    from doorward.rego.tools import parse_query
+
+    try:
+        if value:
+            parse_query(Source("", value))
+    except ParseError as error:
+        first = error.diagnostics[0]
+        raise ValueError(f"must be a Rego query: {first.code}: {first.message}") from None
+    return value
+
+
+ADDRESS: Final = convert(str, _check_address, "text", {"type": "string", "minLength": 1})
+QUERY: Final = convert(str, _check_query, "text", {"type": "string"})
 SIZE: Final = integer(1, MAX_SIZE)
 MODE: Final = Kind(
     _read_mode, "permission bits in quotes", {"type": "string", "pattern": "^0*[0-7]{1,3}$"}

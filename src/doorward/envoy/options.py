@@ -15,7 +15,7 @@ from doorward.config.schema import (
     nonempty,
     option,
 )
-from doorward.envoy.option_values import HEADER, MAX_SIZE, MODE, SIZE
+from doorward.envoy.option_values import ADDRESS, HEADER, MAX_SIZE, MODE, QUERY, SIZE
 
 __all__ = ["DEFAULT_BUCKETS", "OnError", "Options", "Transport"]
 
@@ -36,7 +36,7 @@ class Options:
 
     addr: str = option(
         "addr",
-        nonempty(),
+        ADDRESS,
         "127.0.0.1:9191",
         "`host:port`, `grpc://host:port`, `unix:///path` or `unix://@abstract`. TLS is not "
         "supported: use a Unix socket or loopback. `:9191`, the default of OPA-Envoy, listens on "
@@ -44,7 +44,7 @@ class Options:
     )
     path: str = option("path", nonempty(), "envoy/authz/allow", "the document that decides")
     query: str = option(
-        "query", TEXT, "", "a Rego query in place of `path` (deprecated, as in OPA-Envoy)"
+        "query", QUERY, "", "a Rego query in place of `path` (deprecated, as in OPA-Envoy)"
     )
     dry_run: bool = option(
         "dry-run",

@@ -6,7 +6,9 @@ import re
 from typing import Any, Final
 
 from doorward.base.records import record
-from doorward.config.schema import SWITCH, convert, integer, nonempty, option
+from doorward.config.schema import DOCUMENT_PATH, SWITCH, convert, integer, nonempty, option
+from doorward.transport.listeners import split_host_port
+from doorward.transport.unix_sockets import MAX_SOCKET_PATH
 
 __all__ = ["Options"]
 
@@ -23,6 +25,20 @@ def _headers(values: list[Any]) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _check_address(value: str) -> str:
+    """Return the text; raise ValueError unless it is an address that the HTTP server can bind."""
+    path = value.removeprefix("unix:").removeprefix("//")
+    if value.startswith("unix:"):
+        is_valid = path != "" and "\0" not in path and len(path.encode()) <= MAX_SOCKET_PATH
+    else:
+        address = value.removeprefix("http://").removeprefix("https://")
+        is_valid = split_host_port(address) is not None
+    if not is_valid:
+        raise ValueError("must be HOST:PORT, :PORT or unix:///PATH")
+    return value
+
+
+_ADDRESS: Final = convert(str, _check_address, "text", {"type": "string", "minLength": 1})
 _SECRET: Final = nonempty(
     f"{LEAST_SECRET} to {MAX_SECRET} printable characters of ASCII", pattern=_PRINTABLE
 )
@@ -34,11 +50,16 @@ class Options:
 
     addr: str = option(
         "addr",
-        nonempty(),
+        _ADDRESS,
         "127.0.0.1:9292",
         "`host:port` or `unix:///path`; make sure that only proxies can connect",
     )
-    path: str = option("path", nonempty(), "envoy/authz/allow", "the document that decides")
+    path: str = option(
+        "path",
+        DOCUMENT_PATH,
+        "envoy/authz/allow",
+        "the document that decides",
+    )
     strict: bool = option(
         "strict",
         SWITCH,

@@ -124,7 +124,7 @@ async def post_v0_document(exchange: Exchange) -> Response:
 
 async def post_default(exchange: Exchange) -> Response:
     """Answer a v0 request with the document of `default_decision`."""
-    return await _decide_v0(exchange, tuple(exchange.service.config.default_decision.split("/")))
+    return await _decide_v0(exchange, exchange.service.config.default_path)
 
 
 async def _decide_v0(exchange: Exchange, path: tuple[str, ...]) -> Response:

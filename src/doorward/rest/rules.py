@@ -75,8 +75,7 @@ def _makes_filters(exchange: Exchange) -> bool:
 
 def _serves_default(exchange: Exchange) -> bool:
     """Return True if the document of `default_decision` is served."""
-    path = exchange.service.config.default_decision
-    return exchange.service.serves(tuple(path.split("/")))
+    return exchange.service.serves(exchange.service.config.default_path)
 
 
 def _serves_authzen(exchange: Exchange) -> bool:

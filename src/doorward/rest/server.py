@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-from doorward.base.digits import parse_digits
 from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.edge import Parts
@@ -23,7 +22,7 @@ from doorward.telemetry.rate_limited_log import RateLimitedLog
 from doorward.transport.http1.asgi import AsgiApp
 from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
 from doorward.transport.http1.limits import Limits
-from doorward.transport.listeners import bind_tcp
+from doorward.transport.listeners import bind_tcp, split_host_port
 from doorward.transport.loop import (
     Connections,
     Endpoint,
@@ -91,11 +90,10 @@ def _bind_tcp(address: str) -> socket.socket:
 
     Raise BindError for another form, OSError if the address is not available.
     """
-    host, colon, digits = address.rpartition(":")
-    port = parse_digits(digits)
-    if not colon or "://" in address or port is None or port > 65535:
+    parts = split_host_port(address)
+    if parts is None:
         raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")
-    host = host.removeprefix("[").removesuffix("]")
+    host, port = parts
     if not host:
         dual_stack = socket.has_dualstack_ipv6()
         every = "::" if dual_stack else "0.0.0.0"

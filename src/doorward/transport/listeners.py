@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["bind_tcp"]
+from doorward.base.digits import parse_digits
+
+__all__ = ["bind_tcp", "split_host_port"]
+
+
+def split_host_port(address: str) -> tuple[str, int] | None:
+    """Return host and port of `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (the host ""); None for
+    another form or a port above 65535. Nothing is resolved.
+    """
+    host, colon, digits = address.rpartition(":")
+    port = parse_digits(digits)
+    if not colon or "://" in address or port is None or port > 65535:
+        return None
+    return host.removeprefix("[").removesuffix("]"), port
 
 
 def bind_tcp(host: str, port: int, *, backlog: int, dual_stack: bool = False) -> socket.socket:

@@ -13,7 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PathTakenError", "bind_unix", "clear_stale"]
+__all__ = ["MAX_SOCKET_PATH", "PathTakenError", "bind_unix", "clear_stale"]
+
+# `sun_path` of unix(7) has 108 bytes, and the last one is NUL.
+MAX_SOCKET_PATH: Final = 107
 
 PROBE_TIMEOUT: Final = 1.0
 """Seconds that a listener at the path may take to accept the probe."""

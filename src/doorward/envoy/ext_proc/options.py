@@ -9,6 +9,7 @@ from typing import Any, Final
 from doorward.base.records import record
 from doorward.config.blocks import Block, ConfigError
 from doorward.config.schema import (
+    DOCUMENT_PATH,
     SWITCH,
     Kind,
     OptionError,
@@ -21,7 +22,7 @@ from doorward.config.schema import (
 from doorward.enforcement.body_paths import Path, PathError
 from doorward.enforcement.lists import ListOptions
 from doorward.envoy.ext_proc.changes import read_path
-from doorward.envoy.option_values import MODE, SIZE
+from doorward.envoy.option_values import ADDRESS, MODE, SIZE
 
 __all__ = ["ListOptions", "Options"]
 
@@ -113,11 +114,11 @@ class Options:
 
     addr: str = option(
         "addr",
-        nonempty(),
+        ADDRESS,
         "127.0.0.1:9292",
         "as `addr` of `envoy_ext_authz_grpc`; each worker has an address of its own, as there",
     )
-    path: str = option("path", nonempty(), "envoy/response", "the document that decides")
+    path: str = option("path", DOCUMENT_PATH, "envoy/response", "the document that decides")
     lists: Mapping[str, ListOptions] = option(
         "lists",
         Kind(_read_lists, _LISTS.text, _LISTS.schema, _ListBlock, is_named=True),
