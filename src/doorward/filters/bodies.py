@@ -95,6 +95,7 @@ class BodyReader:
         """
         self._left -= len(body)
         if self._left < 0:
+            # Only the body that passes the limit reports it.
             if self._left + len(body) >= 0:
                 self._comparer.fail(
                     body[0].span,
@@ -106,6 +107,8 @@ class BodyReader:
             body = tuple([_at_time(expr, Scalar(self._now_ns)) for expr in body])
         needed: list[Condition] = []
         for expr in body:
+            # INVARIANT: the residual owns `cache` and these expressions, so that no other object
+            # gets such an id. With the time put in, an expression is a new object and never in it.
             known = cache.get(id(expr))
             if known is None:
                 break
@@ -117,11 +120,15 @@ class BodyReader:
             [without_idle(expr) if expr.withs else expr for expr in body], scope, needed
         )
         never = False
+        # Negated ones last: they may use the rows that the others choose, and choose none
+        # themselves.
         for expr in sorted(rest, key=_IS_NEGATED):
             count = len(self._comparer.faults)
             try:
                 holds = self._condition(expr, scope, needed)
             except UnclearError as error:
+                # The error of this expression only: the others are read on, so that one answer
+                # names all.
                 message = f'invalid statement "{self._comparer.text(expr)}": {error}'
                 hint = error.hint
                 if foreign := _foreign_builtin(expr.term):
@@ -179,6 +186,7 @@ class BodyReader:
                 try:
                     meaning = scope.read(term)
                 except UnclearError:
+                    # `_condition` reads the term again, and reports it.
                     return False
                 scope.bind(var.name, meaning)
                 needed += _require_value(meaning, partial(self._comparer.text, expr))
@@ -402,6 +410,8 @@ class BodyReader:
         for rule in rules:
             if rule.default:
                 continue
+            # The variables of a rule are its own. Rows are not: the same relation of the same row
+            # must stay one row inside and outside.
             inner = Scope(scope, sees=False)
             for parameter, meaning in zip(rule.head.args or (), args or (), strict=True):
                 assert isinstance(parameter, Var)

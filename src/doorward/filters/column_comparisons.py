@@ -94,6 +94,8 @@ def _compare_value(
         if kind in WRITTEN:
             return _within_bounds(field, kind, written_test(kind, operator, value))
         return Match(field, operator, value)
+    # In a total order `gt` is exactly what `lte` is not: three operators are written, three
+    # derived.
     if operator in ("gt", "gte", "ne"):
         return opposite_of(_compare_value(field, column, OPPOSITES[operator], value))
     if value is None:
@@ -148,6 +150,7 @@ def _choice(field: Field, column: Column, operator: str, value: Scalar | list[Sc
     comparison holds, or NULL if it holds for null.
     """
     domain = tuple([stored for stored, _ in column.members])
+    # Member by member: databases order an enumeration by its declaration, or by what they store.
     holds = tuple([stored for stored, seen in column.members if decides(seen, operator, value)])
     parts: list[Predicate] = [In(field, holds, "choice", domain=domain)] if holds else []
     if decides(None, operator, value):
@@ -293,6 +296,7 @@ def compare_columns(
     null, there = IsNull(left), IsNull(right, negated=True)
     both_null = all_of([null, IsNull(right)])
     if kind == other_kind and kind != "array":
+        # The policy sees texts, whose order is another: `…:00.5Z` comes before `…:00Z`.
         if operator != "eq" and kind in ("uuid", "moment"):
             raise fault(
                 f"{left.name} and {right.name} can only be compared with == and !=", MOMENTS

@@ -258,6 +258,8 @@ def written_test(kind: Kind, operator: str, text: str) -> list[Bound]:
             # In the order of texts nothing stands between `text` and this one.
             return [_before(_first_day(text + "\0"))]
         case "startswith":
+            # No text of a date has this letter: all that begin with `text`, and no others, come
+            # before.
             first, end = _first_day(text), _first_day(text + _LARGEST)
             return [_not_before(first), _before(end)]
     raise fault("a filter cannot search for a part of a date", DATES)
@@ -270,6 +272,7 @@ def _first_day(text: str) -> int:
     """Return the number of the first day whose text does not sort before this text; the number
     after the last day if there is none.
     """
+    # Texts of dates have a fixed width, so they are in the order of the days.
     days = range(1, _LAST_DAY + 1)
     return 1 + bisect_left(days, text, key=lambda day: datetime.date.fromordinal(day).isoformat())
 
@@ -306,6 +309,7 @@ def moment_bound(operator: str, nanoseconds: int | Number) -> Bound:
     last = floor(micros) if operator == "lte" else ceil(micros) - 1
     moment = _moment(last)
     if moment is None:
+        # After the last time it holds for all, before the first for none.
         return last > 0
     return "lte", moment
 

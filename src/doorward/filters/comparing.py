@@ -244,6 +244,7 @@ class Comparer:
         if right is None or name not in ("eq", "equal", "neq"):
             self.fail(location, "both rhs and lhs non-scalar/non-ground", hint=SCALAR)
             return None
+        # By type: to Python True equals 1.
         same = type(left[0]) is type(right[0]) and left[0] == right[0]
         if not same and _is_number(left[0]) and _is_number(right[0]):
             same = left[0] == right[0]

@@ -70,6 +70,8 @@ def allowed_conditions(
     bodies = [_body_of(case, cases, definitions) for case in cases if case.is_allowed]
     default = definitions.default
     if not isinstance(default, Undefined) and is_allowed(default):
+        # An `else` excludes a row here even out of its turn: such a row has the value of the branch
+        # whose turn it is, and is selected by that branch or not at all.
         others = [case.conditions for case in cases if case.key != to_key(default)]
         bodies.append(_without(others))
     return tuple(bodies)
@@ -88,6 +90,7 @@ def _body_of(
         if each.key != case.key
         # Two branches of one `else` chain never hold at once; two outcomes of one branch may.
         and (each.rule != case.rule or each.branch == case.branch)
+        # The two cases of one variable, true and other: with one value they exclude each other.
         and not (each.outcome is case.outcome and case.outcome.is_determined)
         and not definitions.exclude(case.outcome, each.outcome)
     ]
@@ -179,6 +182,7 @@ def _bodies_for(var: Var, body: Body) -> tuple[Body, Body | None] | None:
     None unless the variable occurs in exactly one expression, a call without `not` and `with` that
     defines it as its result or by an equation.
     """
+    # Any other use would lose the definition, which the bodies below replace by a test.
     uses = [expr for expr in body if any(node == var for node in walk(expr))]
     if len(uses) != 1:
         return None
@@ -268,6 +272,7 @@ def check_flat(definitions: Definitions, comparer: Comparer) -> None:
         return
     for index, (number, position, branch, outcome) in enumerate(outcomes):
         for other_number, other_position, other, second in outcomes[index + 1 :]:
+            # `is`, since both are booleans here.
             is_known = not isinstance(outcome.constant, Undefined)
             if is_known and outcome.constant is second.constant:
                 continue

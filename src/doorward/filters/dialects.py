@@ -28,6 +28,8 @@ from doorward.rego.shared import number_text
 __all__ = ["DIALECTS", "SQLDialect", "check_decimal", "describe_inexact", "dialect_of"]
 
 _LONGEST_SHOWN: Final = 40
+# The limits of DECIMAL(65,30), as which a double is compared (`_MYSQL.decimal`): 35 digits before
+# the point and, for numbers from 1e-10 on, enough behind it.
 _LEAST: Final = Decimal("1e-10")
 _MOST: Final = Decimal("1e35")
 
@@ -208,6 +210,7 @@ class SQLDialect:
         distance = f"abs(abs({{0}} - {rounded}) - 0.5e-{scale})"
         apart = f"{distance} > {'1e-15' if is_short else '2.3e-16'} * abs({{0}})"
         if is_short:
+            # Doubled, since Django reads the text of a query as a template.
             same += " AND CAST(printf('%%.15g', {0}) AS REAL) = CAST({0} AS REAL)"
             apart += f" AND abs({{0}}) < 1e{15 - scale}"
         return f"coalesce({same} OR {apart}, 1)"
@@ -243,8 +246,10 @@ _MYSQL: Final = SQLDialect(
     "mysql",
     quotes=("`", "`"),
     has_backslashes=True,
+    # What DECIMAL holds.
     digits=65,
     kinds=("boolean", "number", "text", "date"),
+    # BOOLEAN is TINYINT, and a DATE may be 0000-00-00.
     lax_kinds=("boolean", "date"),
     exact=_MYSQL_EXACT,
     decimal="CAST(CAST({} AS CHAR) AS DECIMAL(65,30))",
@@ -326,6 +331,7 @@ _POSTGRESQL: Final = SQLDialect(
 _SQLITE: Final = SQLDialect(
     "sqlite",
     mark="?",
+    # A longer literal is a double, which keeps 15 digits.
     digits=15,
     has_int64=True,
     has_decimals=False,

@@ -454,6 +454,7 @@ class _Writer:
         table = self._table(related.table)
         field = _relation(table.model, related.relation)
         lookup, attribute = _join_fields(field) or ("", "")
+        # As the inner query names it, for which this row is one outside.
         outer = table.column(attribute, self._depth + 1)
         # INVARIANT: `document_of` reads related rows by the same manager, which may leave some out.
         rows: QuerySet = field.related_model._default_manager.filter(**{lookup: outer})

@@ -206,6 +206,7 @@ class TextFunction(Func):  # type: ignore[misc]  # Django has no types
         database cannot compute it as Rego does.
         """
         text, parameters = compiler.compile(self.source_expressions[0])
+        # The text is put in last, for a letter that no SQL has: it may have braces.
         template = function_of(dialect_of(connection.vendor), self.call, self.operand, "\0")
         return template.replace("\0", text), parameters
 
@@ -357,6 +358,7 @@ class RelatedRow(Exists):  # type: ignore[misc] # Django has no types
         columns, end = dialect_of(connection.vendor).selects
         if not end:
             return text, parameters
+        # Django writes `EXISTS(SELECT 1 AS "a" FROM … LIMIT 1)`; behind LIMIT no HAVING may stand.
         begin, _, rest = text.partition(" FROM ")
         assert rest.endswith(" LIMIT 1)"), text
         return f"{begin}, {columns} FROM {rest.removesuffix(' LIMIT 1)')}{end})", parameters

@@ -62,6 +62,7 @@ def folding_of(function: str, operand: str, text: str) -> tuple[str, str] | None
     if fold(text) != text:
         return None
     letters = _letters(function)
+    # In any order: what one replacement writes is folded already, and no other replaces it.
     pairs = "".join(
         [other + letter for letter in sorted(set(text)) for other in letters.get(letter, ())]
     )

@@ -129,6 +129,8 @@ class _Maker(Generic[T]):
         Where a condition that holds refuses access, rows with other values are added instead.
         """
         compared = self._compared.pop(row).items()
+        # What a database says of a value of another kind is not what the policy would say: such a
+        # row must not pass.
         tests: list[Predicate] = [
             Stored(each, kind, self._refuses)
             for each, kind in compared
@@ -251,6 +253,7 @@ class _Maker(Generic[T]):
         ):
             return NEVER if comparison.negated else ALWAYS  # a row is there
         field, column = self._column(comparison.field, rows, comparison)
+        # Before the comparison, which may replace the field's function by another one.
         there = self._presence(field, column)
         is_opposed = comparison.negated and comparison.operator != "eq"
         if column.kind == "json" and not field.function and not is_opposed:
@@ -389,6 +392,7 @@ class _Maker(Generic[T]):
             raise fault(
                 f"count can only be compared with a known number: {comparison.text()}", COUNTS
             )
+        # The last one stands for more rows than any table has.
         rest = {decides(number, operator, value) for number in (1, 2, 3, 1 << 62)}
         known = value if isinstance(value, list) else [value]
         # `== 5` is false for each of these samples, and still not for each count.

@@ -91,6 +91,8 @@ class Scope:
         self._outer = outer
         self._seen = outer if sees else None
         self._only_one = only_one
+        # INVARIANT: shared by all scopes of a filter: `logic` and the writers keep rows by name, so
+        # no two may have the same.
         self._numbers: Iterator[int] = outer._numbers if outer is not None else count(1)
         self._indexed: dict[Index, Place] = outer._indexed if outer is not None else {}
         self._meanings: dict[str, Meaning] = {}
@@ -260,6 +262,7 @@ class Scope:
         """
         scope: Scope | None = self
         while scope is not None:
+            # Along `_outer` and not `_seen`: a rule's variables end at its border, rows do not.
             if (location, index) in scope._rows:
                 return scope._rows[location, index]
             scope = scope._outer
@@ -323,6 +326,7 @@ def _group_connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[s
     """Return the rows in groups: two rows are in one group if one condition is about both, or if a
     relation leads from one to the other. `needs` has the rows of each condition.
     """
+    # Each row is in a link of its own, too: one without a condition still has to exist.
     links = [*needs, *({row, location.row} & rows.keys() for row, (location, _) in rows.items())]
     groups: list[set[str]] = []
     for link in links:

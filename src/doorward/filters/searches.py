@@ -28,6 +28,8 @@ def search_of_regex(pattern: str) -> tuple[str, str] | None:
     none.
     """
     begins = pattern.startswith("^")
+    # In RE2 `$` is the end of the text only, not before a last newline as in Python. An escaped
+    # backslash before it looks like `\$` here; `_plain` refuses that.
     ends = pattern.endswith("$") and not pattern.endswith("\\$")
     text = _plain(pattern[begins : len(pattern) - ends])
     return None if text is None else (_NAMES[begins, ends], text)

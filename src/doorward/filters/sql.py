@@ -272,6 +272,7 @@ class _Writer:
             table, alias = self._rows[field.table]
             return self._quote_names((alias, self._names.of(Field(table, field.column))[-1]))
         key = field.table, field.column
+        # Not from the cache inside related rows, where `_column` refuses more names.
         if key not in self._columns or self._rows:
             self._columns[key] = self._column(field)
         return self._columns[key]
@@ -381,6 +382,7 @@ class _Writer:
         as doubles, and equal ones also as decimals, `decimal` and `right_decimal` (by default
         `right`).
         """
+        # Each call of `right` appends a parameter: once for each place, in the order of the text.
         exact = right_decimal or right
         sign = _OPERATORS[operator]
         if operator == "eq":

@@ -170,6 +170,7 @@ class _Writer:
         and `after`, where `before` and `after` are `%` or ""; with `ESCAPE` if the dialect needs
         it. ValueError for a text with a NUL.
         """
+        # The backslash as well: PostgreSQL and MySQL take it for the escape without being told.
         special = "\\" + self._dialect.wildcards
         escaped = "".join([f"\\{each}" if each in special else each for each in text])
         literal = self._text(f"{before}{escaped}{after}")

@@ -378,6 +378,8 @@ class _Writer:
             case Elements():
                 return self._exists(predicate)
             case All(parts):
+                # A constant first: an empty `or_` is left out of the statement, so `NEVER` would
+                # hold.
                 return and_(true(), *[self.predicate(part) for part in parts])
             case Any(parts):
                 return or_(false(), *[self.predicate(part) for part in parts])

@@ -562,6 +562,8 @@ def location_of(
 
 def _names(*names: str) -> list[ColumnElement[str]]:
     """Return names as clauses, so that they are part of the key in SQLAlchemy's cache."""
+    # INVARIANT: never compiled, though they may have quotes: `_parts` takes the names back, and
+    # `plain_literal` checks what of them becomes SQL.
     return [literal_column(f"'{each}'") for each in names]
 
 

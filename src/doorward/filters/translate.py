@@ -65,6 +65,8 @@ def to_conditions(
         if definitions is not None and not comparer.faults:
             check_flat(definitions, comparer)
     else:
+        # Only for a policy that asks for the time: for others each expression would be looked at in
+        # vain.
         clock = now_ns if now_ns is not None and "world" in residual.consulted else None
         reader = BodyReader(comparer, residual.support, residual.kept, now_ns=clock)
         if definitions is None:

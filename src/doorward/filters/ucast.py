@@ -67,6 +67,7 @@ def _number(number: Number) -> Any:
     try:
         is_exact = Decimal(repr(double)) == Decimal(text)
     except InvalidOperation:
+        # An exponent that Decimal does not hold.
         is_exact = False
     if not is_exact:
         return number
