@@ -411,6 +411,8 @@ class Console:
         """Return True for requests below `/console` that are answered without a session: those of
         the login and the static files. False for all if browsers need no session.
         """
+        # INVARIANT: the system policy is not asked for these requests (`Api._is_open`): nothing
+        # here may show a decision or change anything but the caller's own login.
         if self.check is None:
             return False
         if path == ("api", "login"):
@@ -510,6 +512,7 @@ class Console:
         """Begin a session for a person whom the issuer has sent back and the system policy allows,
         and return a page that opens the console. 400 if the login fails, 403 if the policy refuses.
         """
+        # RFC 6749, section 3.1: no parameter may occur twice; readers would take different ones.
         parameters = dict(request.query_params)
         if len(parameters) != len(request.query_params.multi_items()):
             return notice("the issuer's response has a parameter twice: log in again", 400)
@@ -713,6 +716,7 @@ def is_host_allowed(host: str, names: frozenset[str]) -> bool:
     `names`, with any port. Another name could be that of a foreign page, pointed here (DNS
     rebinding).
     """
+    # `[::1]` has no port: its last colon belongs to the address.
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     name = name.strip("[]").lower()
     if name in names or (name and "." not in name and ":" not in name):

@@ -85,6 +85,7 @@ class AuditTail:
             return  # not there yet, or moved away: it is looked for again
         # The last line may still be under way: it is completed by the next read.
         *lines, self._rest = (self._rest + content).split(b"\n")
+        # A line that never ends must not grow for ever; cut off, it is not JSON and is ignored.
         self._rest = self._rest[-PIECE:]
         for text in lines:
             self._note(text)

@@ -118,6 +118,7 @@ def _decode_value(value: str) -> str:
         text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode("ascii")
     except (ValueError, binascii.Error):
         return ""
+    # Encoded again below, since `b64decode` skips characters that are not base64.
     is_name = all(each.isalnum() or each in "._-@ " for each in text)
     return (
         text

@@ -45,6 +45,7 @@ _SWITCHES: Final = {
 _VALUES: Final = {
     **{"-A": "--user-agent", "-b": "--cookie", "-d": "--data", "-e": "--referer"},
     **{"-H": "--header", "-r": "--range", "-u": "--user", "-X": "--request"},
+    # They differ only in how they read files, which are refused.
     **{"--data-ascii": "--data", "--data-binary": "--data"},
     **dict.fromkeys(
         (
@@ -442,6 +443,7 @@ def _split(url: str, switches: set[str]) -> tuple[str, str, str, str, str]:
     user, _, host = parts.netloc.rpartition("@")
     if port is not None:
         host = host.rpartition(":")[0]
+        # curl leaves a default port out of `Host`.
         host = host if port == _DEFAULT_PORTS[parts.scheme] else f"{host}:{port}"
     host = host.removesuffix(":")
     if not host:

@@ -155,6 +155,8 @@ class OidcLogin:
         if not hmac.compare_digest(pending.cookie, _digest(cookie)):
             raise OidcError("this login began in another browser: log in again")
         issuer = parameters.get("iss")
+        # Before `error` and `code`: nothing else of a response of another issuer counts (RFC 9207,
+        # section 2.4).
         if issuer is not None and issuer != self._issuer.issuer:
             raise OidcError(
                 f"the response comes from another issuer than {self._issuer.issuer}: log in again"
@@ -216,6 +218,8 @@ class OidcLogin:
             raise OidcError("the ID token belongs to another login: log in again")
         audience = claims.get("aud")
         party = claims.get("azp")
+        # Each of several audiences has this token, and only `azp` says for which of them it was
+        # issued.
         is_several = isinstance(audience, list) and len(audience) > 1
         if (party is not None or is_several) and party != self._client.client_id:
             raise OidcError(

@@ -150,6 +150,8 @@ class Ring:
 
     def _count(self, decision: Decision, second: int) -> None:
         """Add a decision to the counts of its second and of its revision."""
+        # After the clock was set back, decisions count for the newest second until it is reached
+        # again.
         if not self._seconds or self._seconds[-1].second < second:
             self._seconds.append(Second(second))
         self._count_revision(decision, second // 60)

@@ -187,6 +187,8 @@ def new_decision_id() -> str:
     and the id's number in the batch differ.
     """
     try:
+        # Without a lock: `pop` and `extend` of a deque are atomic, and threads that find it empty
+        # make a batch each.
         return _ready.pop()
     except IndexError:
         digits = os.urandom(16 + 5 * _BATCH).hex()

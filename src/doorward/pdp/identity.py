@@ -277,9 +277,12 @@ def read_keys(document: Mapping[str, Any], *, issuer: str = "") -> list[dict[str
             )
         kind = key.get("kty")
         is_known = isinstance(kind, str) and kind in _TYPES
+        # `use` is optional (RFC 7517, section 4.2).
         if is_known and key.get("use", "sig") == "sig" and _is_readable(key, issuer):
             usable.append(key)
     kids = [key["kid"] for key in usable if "kid" in key]
+    # Of two keys with one id readers may take different ones; RFC 7517, section 4.5, asks for
+    # distinct ids.
     if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
         raise IdentityError(
             "the key set has two keys with the same id, or an id that is not a string"

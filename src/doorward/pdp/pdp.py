@@ -157,6 +157,7 @@ class PDP:
         marks: RecordedMarks | None = None
         # Usually no build is under way: one attribute is all that this costs then.
         has_turn = self.build_gate.are_taken and self.build_gate.begin()
+        # After the wait for a turn, which is not part of the evaluation.
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:

@@ -216,6 +216,8 @@ class Snapshot:
         self.owners = Owners(loaded.roots)
         """The paths that bundles own; clients may not write there."""
         self._queries: _Queries
+        # INVARIANT: a compiled query depends on the policies, and has the deadline in it; data is
+        # bound to it for each snapshot (`_bind`).
         if before and before.engine.policies is engine.policies and before.deadline == deadline:
             self._queries = before._queries
         else:
@@ -285,6 +287,8 @@ class Snapshot:
         compile for so long that the wait for them times out.
         """
         next(self._lookups)
+        # INVARIANT: the keys of documents, strict documents and queries are never equal: a path is
+        # a text or a tuple of texts only.
         key = (path, strict) if strict else path
         return self._ready.get(key) or self._document(key, path, strict=strict)
 
@@ -366,6 +370,8 @@ class Snapshot:
         document = self._before.get(key)
         if document is None:
             document = _bind(self._queries.get(key, text, strict=strict), self.engine)
+        # Without a lock: at worst a document is put into a generation that was just dropped, and
+        # prepared again.
         if len(text) <= MAX_CACHED:
             self._ready[key] = document
             # Two generations come close to "least recently used" without a lock for each lookup.
@@ -439,6 +445,8 @@ class _Queries:
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
         except CompileError as error:
+            # Cached like others: a client that repeats a wrong path must not have it compiled each
+            # time.
             return _Broken(error)
 
 
@@ -482,6 +490,7 @@ class _Broken:
 
     def value(self, input: Value | Undefined = UNDEFINED, answered: object = None, /) -> NoReturn:
         """Raise the CompileError of the query."""
+        # A new error each time: a shared one would collect the frames of all evaluations.
         raise CompileError(self._diagnostics)
 
     answer = marked_answer = value
@@ -507,6 +516,8 @@ def _operand_text(operand: str | int) -> str:
         return f"[{operand}]"
     if _NAME.match(operand) and operand not in _KEYWORDS:
         return f".{operand}"
+    # Quoted as JSON, whose strings are strings of Rego: no quote in a client's path may end one
+    # (OPA's CVE-2025-46569).
     return f"[{json.dumps(operand)}]"
 
 
@@ -581,6 +592,8 @@ def _revision(loaded: Loaded) -> str:
     digest = hashlib.sha256()
     for name, text in sorted(loaded.modules.items()):
         for part in (name, text):
+            # With its length: otherwise text moved from a policy to its name would give the same
+            # digest.
             content = part.encode("utf-8", errors="surrogatepass")
             digest.update(b"%d:" % len(content) + content)
     digest.update(to_json(loaded.data).encode("utf-8", errors="surrogatepass"))

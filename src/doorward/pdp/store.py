@@ -427,6 +427,7 @@ class Store:
         before = self._loaded.modules
         owners = Owners({name: bundle.manifest.roots for name, bundle in bundles.items()})
         trees = self._pdp.snapshot.engine.trees
+        # What files and bundles did not have before came from clients.
         added = {
             name: text
             for name, text in self._modules.items()
@@ -438,6 +439,8 @@ class Store:
             # Inside the lock: clients may have written data while the policies were compiled.
             data = self._with_own(_rebase(self._pdp.snapshot.engine.data, self._loaded, loaded))
             if added or data is not loaded.data:
+                # The contents of the files alone would give one revision with and without the
+                # documents of clients.
                 change = self._pdp.snapshot.revision.encode()
                 revision = _revision_after(snapshot.revision, "load", "", change)
                 snapshot = snapshot.with_data(data, revision)

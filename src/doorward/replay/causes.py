@@ -63,6 +63,7 @@ def _find_new(before: Trail | None, now: Trail, known: Set[str]) -> Location | N
     hold now, or the only one.
     """
     if before is None:
+        # The outermost is the decided document itself; the definition inside of it says more.
         return now.answered[min(1, len(now.answered) - 1)] if now.answered else None
     answered_before = {_key(location) for location in before.answered}
     fresh = [location for location in now.answered if _key(location) not in answered_before]

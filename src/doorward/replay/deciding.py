@@ -165,6 +165,8 @@ class Version:
             answer = Answer(document.answer(event.input, now_ns=self._now_ns(event)))
             return self._with_lists(event, answer)
         except RegoError as error:
+            # A built-in ended the evaluation for lack of an answer, which is no error of the
+            # policies.
             if self._recorded.missing:
                 return Answer(missing=self._recorded.missing)
             first = error.diagnostics[0]

@@ -177,6 +177,7 @@ def replay_on_ray(
 
 def _connect(address: str) -> None:
     """Connect to a Ray cluster, or start a local one; ConnectionError on failure."""
+    # Ray would send statistics of its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     known: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:

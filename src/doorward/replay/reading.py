@@ -112,6 +112,7 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
                 else:
                     yield from _plain(path, file, size)
         except (OSError, EOFError, zlib.error) as error:
+            # gzip raises EOFError for a file that is cut off, and zlib.error for a damaged one.
             raise ReplayError(_why(path, error)) from None
 
 

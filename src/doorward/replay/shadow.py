@@ -105,6 +105,7 @@ class Shadow:
         self._part.rest()
         if not self._waits.wait(_ROUND):
             return True
+        # Before the queue is read: a decision that comes meanwhile sets it again.
         self._waits.clear()
         while self._queue and not self._stop.is_set():
             self._part.beat()

@@ -81,6 +81,8 @@ class Timeline:
 
     def _limit_buckets(self) -> None:
         """Double the width until the intervals span at most `BUCKETS`."""
+        # INVARIANT: widths are powers of two, so that an interval lies within one interval of any
+        # greater width; `_coarsen` relies on it.
         while len(self.counts) > 1 and max(self.counts) - min(self.counts) >= BUCKETS:
             self._coarsen(self.width * 2)
 

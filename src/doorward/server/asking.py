@@ -92,6 +92,7 @@ class AskingProcess:
         if self._end is not None:
             return
         self._reap()
+        # SEQPACKET keeps messages apart: each is one byte with one descriptor.
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
@@ -237,6 +238,7 @@ def _serve(end: Socket) -> int:
     asking, sending = _Clients(), threading.Lock()
     threads = ThreadPoolExecutor(MOST, thread_name_prefix="asking")
     while message := _receive(end):
+        # Only the parent has the other end of the socket.
         number, ask = pickle.loads(message)
         threads.submit(_answer, asking, end, sending, number, ask)
     return 0

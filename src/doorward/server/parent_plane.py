@@ -107,6 +107,7 @@ class ParentPlane:
         """Process the outcomes that have arrived and start due rounds; return the seconds until the
         next one. Does not wait for services.
         """
+        # All are read first: `note` may send the next request, or start the process again.
         for number, outcome in list(self._asking.receive()):
             self._schedule.note(number, outcome)
         return self._schedule.run_due()

@@ -433,6 +433,7 @@ class Sidecar:
         if forward is not None:
             from doorward.forward.app import ForwardAuth  # few proxies ask it
 
+            # The last of `all_addresses` and of the sockets.
             addresses.pop()
             *sockets, last = sockets
             proxies = Listener(forward.addr, last, ForwardAuth(self.pdp, forward))

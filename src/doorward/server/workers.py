@@ -362,6 +362,7 @@ class WorkerGroup:
         watched = {each for each in (descriptor, self._plane.descriptor) if each is not None}
         self._supervisor.watch(watched)
         self._plane.note_workers(self._states())
+        # At most two messages in `STATES` seconds: news of several workers is sent together.
         pause = self._told + STATES / 2 - time.monotonic()
         if self._news != self._told_of and pause <= 0:
             self._told, self._told_of = time.monotonic(), self._news
@@ -467,6 +468,7 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
             _note_group(sidecar, shared.status, message)
     code = 0 if stop.is_set() else 1
     sidecar.close()
+    # Once more, with what closing has counted: the parent keeps the totals of ended workers.
     channel.send(_state(number, sidecar))
     return code
 
@@ -549,6 +551,7 @@ class _SharedErrors:
 
     def write_bytes(self, lines: bytes) -> None:
         """Write lines to standard error; blocks while another process or thread does."""
+        # `lockf` locks out other processes only, not the threads of this one.
         with self._own:
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             try:
