@@ -165,7 +165,7 @@ class Version:
             answer = Answer(document.answer(event.input, now_ns=self._now_ns(event)))
             return self._with_lists(event, answer)
         except RegoError as error:
-            # A built-in ended the evaluation for lack of an answer, which is no error of the
+            # A built-in ended the evaluation for lack of an answer, which is not an error of the
             # policies.
             if self._recorded.missing:
                 return Answer(missing=self._recorded.missing)
