@@ -47,6 +47,8 @@ def cut(text: str, *locations: Location, path: str = "data.json") -> str | None:
         ([("users", "bob", 2)], TEXT.replace(',\n            "d"', "")),
         ([("users", "ann", 0), ("users", "ann", 1)], TEXT.replace('"a", "b"', "", 1)),
         ([("n",)], TEXT.replace(',\n  "n": 1.50', "")),
+        ([("users", "ann"), ("users", "ann", 0)], TEXT.replace('"ann": ["a", "b"],\n    ', "")),
+        ([("users", "ann", 0), ("users", "ann")], TEXT.replace('"ann": ["a", "b"],\n    ', "")),
         ([("users", "ann"), ("users", "eve"), ("n",)], None),
     ],
 )
@@ -113,3 +115,8 @@ def test_members_of_a_copy_are_taken_out() -> None:
     data: dict[str, Any] = {"a": [1, 2, 3], "b": {"c": 1}}
     assert without_members(data, [("a", 0), ("a", 2), ("b", "c")]) == {"a": [2], "b": {}}
     assert data == {"a": [1, 2, 3], "b": {"c": 1}}
+
+
+@pytest.mark.parametrize("locations", [[("b",), ("b", "c")], [("b", "c"), ("b",)]])
+def test_a_member_is_taken_out_with_what_is_in_it(locations: list[Location]) -> None:
+    assert without_members({"a": 1, "b": {"c": 1, "d": 2}}, locations) == {"a": 1}

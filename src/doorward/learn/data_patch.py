@@ -17,7 +17,7 @@ import yaml
 
 from doorward.base.records import mutable
 from doorward.bundles.loader import LoadError, read_document
-from doorward.learn.unused_data import Location, without_members
+from doorward.learn.unused_data import Location, without_inner, without_members
 from doorward.rego import to_json
 
 __all__ = ["DataFile", "cut_members"]
@@ -69,7 +69,7 @@ def cut_members(file: DataFile, locations: Sequence[Location]) -> str | None:
     they cannot be cut out. Stores the line of each member in `file.rows`.
     """
     tree: Tree = {}
-    for location in locations:
+    for location in without_inner(locations):
         inner = tree
         for key in location[:-1]:
             inner = inner.setdefault(key, {})

@@ -19,7 +19,7 @@ from doorward.replay.compare import allows
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
 
-__all__ = ["Location", "narrow_data", "value_at", "without_members"]
+__all__ = ["Location", "narrow_data", "value_at", "without_inner", "without_members"]
 
 MAX_MEMBERS: Final = 50_000
 """At most this many removable members of data are tried."""
@@ -256,11 +256,22 @@ def value_at(data: Any, location: Location) -> Any:
 
 
 def without_members(data: Any, locations: Iterable[Location]) -> Any:
-    """Return a copy of data without members; unchanged parts are shared."""
+    """Return a copy of data without members, which must exist; unchanged parts are shared. The
+    indexes of arrays are those of `data`.
+    """
     removed = _Removal()
-    for location in locations:
+    for location in without_inner(locations):
         removed.put(location, None)
     return removed.prune(data)
+
+
+def without_inner(locations: Iterable[Location]) -> list[Location]:
+    """Return the locations that are not inside another one of them, in their order."""
+    ordered = list(dict.fromkeys(locations))
+    known = set(ordered)
+    return [
+        each for each in ordered if not any(each[:size] in known for size in range(1, len(each)))
+    ]
 
 
 class _Removal:
@@ -279,8 +290,9 @@ class _Removal:
         self._copy: Any = None
 
     def put(self, location: Location, inner: _Removal | None) -> _Removal | None:
-        """Set what is removed at a location: with `inner` None the member itself, otherwise the
-        parts inside it. Return what was set there before.
+        """Set what is removed at a location, which must not be inside a removed member: with
+        `inner` None the member itself, otherwise the parts inside it. Return what was set there
+        before.
         """
         node = self._node_of(location)
         before = node.inner.get(location[-1])
