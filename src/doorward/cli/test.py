@@ -269,7 +269,9 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
 
 
 def _property_names(suite: Suite, pattern: str) -> list[str]:
-    """Return the names of the `never_` rules that match the pattern."""
+    """Return the names of the `never_` rules, such as `data.app.never_x`, in which the regular
+    expression `pattern` matches anywhere; [] if there are none.
+    """
     if not suite.has_properties:
         return []
     from doorward.search.proofs import properties_of  # few policies have one

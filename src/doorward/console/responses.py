@@ -20,8 +20,9 @@ _TEXTS: Final = ("outcome", "reason", "body_state")
 
 def response_of(custom: Any, erased: Iterable[str]) -> dict[str, Any]:
     """Return `{"response": …}` for a decision on a response, with the first `MOST` lists and texts
-    cut to `LONGEST` characters; {} for any other decision. `erased` are the paths that were removed
-    from the event; they decide only `left_out`, if the body was.
+    cut to `LONGEST` characters; {} for any other decision. `custom`: that field of the event.
+    `left_out` is True if the parsed body of the response is among `erased`, the paths that were
+    removed from the event.
     """
     recorded = custom.get("response") if isinstance(custom, dict) else None
     if not isinstance(recorded, dict):

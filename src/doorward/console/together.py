@@ -42,7 +42,8 @@ def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
 def selections(answers: _Answers, count: int, most: int) -> dict[str, Any]:
     """Return one page of a search of all `count` processes: the newest `most` rows, newest first,
     the groups and totals of all, and which processes did not answer (`silent`). `next` is the
-    cursor after a full page, else None.
+    cursor after a full page, else None. `looked`: how many entries those that answered examined in
+    all; `complete`: True if each of them had the time to examine all of its own.
     """
     known = {number: each for number, each in answers.items() if each is not None}
     rows = [{**row, "worker": number} for number, each in known.items() for row in each["rows"]]

@@ -239,7 +239,9 @@ class Plugin:
         return self._begin_decision(body, "request")
 
     def _answer_response(self, body: bytes) -> Response | Waiting:
-        """Answer the call about a response: allowed, unless responses are authorized too."""
+        """Answer the call about a response: allowed, unless responses are authorized too; then as
+        `_begin_decision`, which may return the work for a thread.
+        """
         # Whatever was requested has happened: a denial would only hide the answer.
         if not self._options.authorize_responses:
             return Response(200, ALLOWED)

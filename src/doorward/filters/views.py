@@ -42,8 +42,9 @@ def json_place(
 
 
 def json_of(dialect: SQLDialect, column: str, path: str, kind: str) -> str:
-    """Return the SQL of a value in a document as a text, number or boolean. FilterError if the
-    database does not read documents as programs do.
+    """Return the SQL of a value in a document, at what `json_place` returns, as `kind`: text,
+    number or boolean. The value must be of this kind: `json_type_of` must test that beside it.
+    FilterError if the database does not read documents as programs do.
     """
     return _json(dialect).value(column, path, kind)
 

@@ -617,7 +617,9 @@ def _related_list_filter() -> Any:
         """A filter of the admin by a relation that offers only objects which the user may see."""
 
         def field_choices(self, field: Any, request: Any, model_admin: Any) -> list[Any]:
-            """Return the choices for related objects that the user may see."""
+            """Return the choices for related objects that the user may see: those in the queryset
+            of the related model's admin, which must be registered and have our mixin.
+            """
             choices = super().field_choices(field, request, model_admin)
             other = model_admin.admin_site._registry[field.related_model]
             allowed = set(other.get_queryset(request).values_list("pk", flat=True))

@@ -100,7 +100,7 @@ def is_access_line(document: Mapping[Any, Any]) -> bool:
 
 def read_access(document: Any, options: Options) -> Access | str | None:
     """Return the access that a JSON value describes, or the reason why it is not used; None if it
-    is not an event.
+    is neither a decision nor a line of an access log.
     """
     if not isinstance(document, dict):
         return None

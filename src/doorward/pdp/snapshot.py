@@ -363,9 +363,11 @@ class Snapshot:
         return self._prepare(key, document_ref(path), strict=strict)
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
-        """Take a query from the older generation of the cache, or compile it, and put it into the
-        newer one. With `strict`, its evaluation raises errors of built-ins. Texts of more than
-        `MAX_CACHED` characters are not cached.
+        """Return the query `text`, bound to the engine, from the older generation of the cache or
+        compiled, and put it into the newer one unless it is longer than `MAX_CACHED`; one that does
+        not compile is a document that raises its error. With `strict`, errors of built-ins are
+        errors; `key` must stand for text and `strict` together. EvalError if the wait for other
+        compilations is too long.
         """
         document = self._before.get(key)
         if document is None:

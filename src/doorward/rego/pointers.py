@@ -18,7 +18,8 @@ def read_name(part: str) -> str:
 
 def read_pointer(pointer: str) -> list[str]:
     """Return the names in a JSON pointer: `/a/b~1c` is `["a", "b/c"]`. Leading slashes do not
-    count, as in OPA; [] for "".
+    count, as in OPA; [] for "", but [""] for `/`. A slash at the end gives a last name "", and a
+    `~` before anything but 0 or 1 stays. Never raises.
     """
     return [read_name(part) for part in pointer.lstrip("/").split("/")] if pointer else []
 

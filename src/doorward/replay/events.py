@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 def events_of(content: bytes) -> Iterator[Event | None]:
     """Yield the events in lines of JSON, or in a JSON array as OPA uploads it; None for a line or
-    item that is not a decision.
+    item that is not a decision, and for a line or array that is not JSON.
     """
     return map(read_event, documents_of(content))
 

@@ -137,7 +137,8 @@ class Change:
 
     def _edit_text(self, edit: Edit) -> str:
         """Return one edit as text: ``input.role: "admin" (is "user")``, `input.role left out`, or
-        for a token its claims. A value is cut at `WIDEST` characters.
+        for a token its claims. Values are shown as `disclosure` permits, without one as null, and
+        cut at `WIDEST` characters.
         """
         name = "input" + path_text(edit.path).removeprefix("data")
         if edit.new is UNDEFINED:

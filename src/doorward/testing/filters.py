@@ -124,9 +124,10 @@ def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any]
 
 
 def _of_sqlalchemy(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any], Select]:
-    """Return mapped instances as documents, and a function that returns the indexes of those that
-    conditions select in their session, which is flushed. AssertionError for rows without a session,
-    or with equal first columns of their primary keys.
+    """Return mapped instances of one class and one session, at least one, as documents, and a
+    function that returns the indexes of those that conditions select in that session, which is
+    flushed. AssertionError if the first has no session, or two have equal first columns of their
+    primary keys.
     """
     from sqlalchemy import inspect, select
     from sqlalchemy.orm import object_session

@@ -63,8 +63,8 @@ def body(state: FunctionState, body: Body) -> None:
 
 
 def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> None:
-    """Write a report to the tracer that `node` is about to be evaluated, or holds if `holds`, with
-    the variables bound so far. Nothing is written unless the plan is traced.
+    """Write a report to the tracer that `node` is about to be evaluated or, if `holds`, that it
+    holds, with the variables bound so far. Nothing is written unless the plan is traced.
     """
     if not state.plan.traced:
         return

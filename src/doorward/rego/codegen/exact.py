@@ -248,8 +248,9 @@ class ExactRules:
         self._compile(key, definition, write)
 
     def _piece(self, number: int, n: int, count: int) -> Callable[..., Any]:
-        """Return the function that adds the items of rule `n` in chain `number` to a set or object.
-        It takes `count` keys as operands and adds only items under these keys.
+        """Return the function `f(ctx, *keys, out)`, compiled at first use, that adds to `out` the
+        items of rule `n` (0, or an `else` branch) in chain `number` whose first `count` keys are
+        `keys`.
         """
         key = (number, n, count)
         if key not in self.functions:

@@ -400,8 +400,9 @@ def _type(argument: Argument) -> str:
 
 def _print(argument: Argument, verb: str, spec: _Spec) -> str:
     """Format one argument by a verb with the flags, width and precision of `spec`; `T` gives its Go
-    type. None is `<nil>`. A verb that does not fit the argument gives `%!d(string=a)`: the verb,
-    the Go type and the value as `%v`. LimitError for a collection with too long a text.
+    type. None is `<nil>` with `v` and `T`, else `%!d(<nil>)`. Another verb that does not fit gives
+    `%!d(string=a)`, with the Go type and the value as `%v`, in a collection for each item.
+    LimitError for a collection with too long a text.
     """
     if argument is None:  # its text is never cut
         return spec.pad(_NIL) if verb in ("v", "T") else f"%!{verb}({_NIL})"

@@ -641,7 +641,7 @@ class _Stages:
     def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
         """Return `term` for a position in which a reference or comprehension may stand: it stays
         one, but those inside it become variables, whose equations, with the `with` of `expr`, are
-        appended to `out`.
+        appended to `out`. The equations of a comprehension's body stay in that body.
         """
         if type(term) is Ref:
             if all([type(part) in _ATOMS for part in term.parts]):

@@ -180,8 +180,8 @@ class Tracer(Protocol):
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        """Called when `node` is about to be evaluated, or holds; `bound`: its variables with
-        values.
+        """Called when `node` is about to be evaluated or, if `holds`, when it holds; `bound`: its
+        variables with values.
         """
 
 
@@ -689,8 +689,8 @@ class Evaluation(Context):
         return mock.answer(self, site, operands)
 
     def trace(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
-        """Report to the tracer, if there is one, that `node` is about to be evaluated, or holds.
-        `bound`: its variables with values.
+        """Report to the tracer, if there is one, that `node` is about to be evaluated or, if
+        `holds`, that it holds. `bound`: its variables with values.
         """
         if self.tracer is not None:
             self.tracer.trace(self, node, holds, bound)

@@ -135,8 +135,8 @@ def path_lens(input: Any, path: tuple[Any, ...], others: Sequence[Any]) -> Lens:
             break
 
     def put(want: Want, changing: Any) -> Iterator[Any]:
-        """Yield copies of the input with a wanted value at the path, for the first `SAMPLES`
-        values.
+        """Yield copies of the input `changing` with a wanted value at the path, for the first
+        `SAMPLES` values; sets become arrays, and UNDEFINED removes the value.
         """
         for sample in islice(chosen(want, others), SAMPLES):
             document = sample if sample is UNDEFINED else to_document(sample)
@@ -204,8 +204,8 @@ def item_lens(owner: Lens, key: Lens) -> Lens:
         value = lookup(owner.value, key.value)
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield copies of the input `changing` with a wanted value at the path, for the first
-        `SAMPLES` values; sets become arrays, and UNDEFINED removes the value.
+        """Yield inputs with which the item may be wanted, by a change of the item, the collection
+        or the key.
         """
         if known is not None:
             yield from known.changed(want, input)
@@ -282,7 +282,7 @@ def composite(value: Any, shape: Any, items: Mapping[Any, Lens]) -> Lens:
 
     def put(want: Want, input: Any) -> Iterator[Any]:
         """Yield inputs in which every part has its value in a wanted sample, for the first
-        `SAMPLES`.
+        `SAMPLES`; nothing for sets and for samples with other keys.
         """
         for sample in islice(chosen(want), SAMPLES):
             targets = _targets(sample, items)
@@ -339,9 +339,7 @@ def call_lens(
     types = builtin.signature.args if builtin is not None else ()
 
     def put(want: Want, input: Any) -> Iterator[Any]:
-        """Yield inputs in which every part has its value in a wanted sample, for the first
-        `SAMPLES`; nothing for sets and for samples with other keys.
-        """
+        """Yield inputs with which the result may be wanted, each by a change of one operand."""
         known = [
             _value_or_example(lens, types[i] if i < len(types) else None)
             for i, lens in enumerate(operands)

@@ -111,7 +111,8 @@ ANYTHING: Final[Language] = Star(CHARACTER)
 
 def join(first: Language, second: Language) -> Language:
     """Return the language of the texts that are a text of `first` followed by a text of `second`,
-    in a simplified form; NOTHING if one of them has no text.
+    in a simplified form; NOTHING if one of them is NOTHING. It may have no text without being
+    NOTHING (`is_empty`).
     """
     if NOTHING in (first, second):
         return NOTHING

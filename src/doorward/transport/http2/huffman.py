@@ -40,7 +40,7 @@ EOS: Final = 256
 _MAX_PADDING: Final = 7
 
 Transition: TypeAlias = tuple[int, bytes]
-"""The next state, and the octets that the four bits complete; state -1 is an error."""
+"""The next state, and the octets that the four bits complete; a negative state is an error."""
 
 
 class HuffmanError(ValueError):
@@ -75,8 +75,8 @@ def decode(data: bytes) -> bytes:
 
 @cache
 def _table() -> tuple[list[list[Transition]], frozenset[int]]:
-    """Return the transitions of each state for four bits, and the states in which a string may
-    end.
+    """Return for each state its sixteen transitions, by the value of four bits, and the states in
+    which a string may end.
     """
     left, right, padding = _tree()
     branches = (left, right)

@@ -275,8 +275,8 @@ class _Most:
 
 @record
 class _Around:
-    """A text, any characters but some, and a text. With `stops` None these are any at all, and
-    before and behind may overlap.
+    """A text, any characters but `stops`, and a text; one of the two texts is empty then. With
+    `stops` None these are any characters at all, and before and behind may overlap.
     """
 
     before: bytes
@@ -455,7 +455,9 @@ class _Tree:
         return None
 
     def matches(self, text: bytes, search: _Search) -> bool:
-        """Return True if all of the text matches; each text is looked at once in a search."""
+        """Return True if all of the text matches; `search` keeps the answer for each text.
+        LimitError after too many steps.
+        """
         search.step(len(text) // _COPIED)
         key = id(self), text
         if key not in search.known:

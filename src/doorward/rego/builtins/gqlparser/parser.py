@@ -287,7 +287,7 @@ class _Parser:
 
     def fragment(self) -> Node:
         """Read and return what `...` begins: a spread if a name other than `on` follows, otherwise
-        an inline fragment, with or without a type.
+        an inline fragment, with or without a type. BuiltinError if it is malformed.
         """
         comment = self.comment
         self.expect("...")

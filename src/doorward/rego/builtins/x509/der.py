@@ -133,8 +133,9 @@ class Reader:
         return content == b"\xff"
 
     def bits(self, fault: str) -> tuple[bytes, int]:
-        """Read the next element, a bit string; return its bytes, and how many bits of the last one
-        are unused (0 to 7), which must be 0. ValueError with the message `fault` otherwise.
+        """Read the next element, a bit string; return its bytes, and how many bits at the end of
+        the last one are unused (0 to 7); these bits must be 0. ValueError with the message `fault`
+        otherwise.
         """
         content = self.element(BIT_STRING, fault).content
         if not content:

@@ -202,7 +202,9 @@ def _names_object(names: Names) -> Object:
 
 
 def _address(octets: bytes) -> str:
-    """An IP address as text; one of IPv4 in that of IPv6 as of IPv4."""
+    """Return the text of an IP address of 4 or 16 bytes (ValueError otherwise); an IPv4 address
+    mapped into IPv6 is written as IPv4.
+    """
     address = ip_address(octets)
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)
