@@ -166,3 +166,9 @@ def test_its_time_is_reported_with_metrics(
     assert run(["eval", "--partial", "--metrics", "input.x"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["metrics"]["timer_rego_partial_eval_ns"] > 0
+
+
+def test_an_unknown_that_is_not_a_path_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", "--partial", "-u", "input.a", "-u", "request", "data.a"]) == 1
+    hint = "hint: `request` must begin with `input` or `data`"
+    assert capsys.readouterr().err.splitlines()[-1].strip() == hint

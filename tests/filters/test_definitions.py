@@ -188,6 +188,12 @@ def test_a_document_with_too_many_values_is_refused() -> None:
         conditions("\n\n".join(rules), {})
 
 
+def test_a_call_whose_result_is_a_value_is_refused_with_what_to_write() -> None:
+    with pytest.raises(FilterError, match="its result cannot be used as a value") as raised:
+        conditions('allow if { x := startswith(input.doc.s, "x"); x == false }', {})
+    assert "write the call as a condition of its own" in str(raised.value)
+
+
 def test_a_residual_that_does_not_ask_for_truth_is_refused() -> None:
     left = Engine({"f.rego": f"package f\n\nallow if {A}\n"}).partial("data.f.allow", ["input.doc"])
     with pytest.raises(FilterError, match="only_truth"):

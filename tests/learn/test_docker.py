@@ -205,7 +205,7 @@ def test_decisions_of_a_person_survive(tmp_path: Path) -> None:
         assert data_of(files)["capabilities"]["allow"] == []
     document["values"][0]["setting"] = "owners.none"
     (tmp_path / "review.yaml").write_text(yaml.safe_dump(document))
-    with pytest.raises(LearnError, match="not a review"):
+    with pytest.raises(LearnError, match=r"review\.yaml: value 1 is not as .*: undo the edit"):
         learn(inputs, folder=tmp_path)
 
 

@@ -82,8 +82,16 @@ CHANGES: list[tuple[str, Any]] = [
 def test_a_rule_of_another_shape_is_refused(name: str, value: Any) -> None:
     document = yaml.safe_load(to_yaml(rows()))
     document["rules"][0]["rule"][name] = value
-    with pytest.raises(LearnError, match="not a review"):
+    with pytest.raises(LearnError, match=r"^review\.yaml: rule 1 is not as .*: undo the edit"):
         read_rows(yaml.safe_dump(document), "review.yaml")
+
+
+@pytest.mark.parametrize("text", ["a: 1", "[]", "rules: 1", "rules: {a: 1}", "x"])
+def test_a_file_without_rules_is_not_a_review(text: str) -> None:
+    with pytest.raises(LearnError, match="not a review; move it away to start again"):
+        read_rows(text, "review.yaml")
+    with pytest.raises(LearnError, match="not a review; move it away to start again"):
+        keep_decisions(learn_docker(Calls(), Limits()), text, "review.yaml")
 
 
 @pytest.mark.parametrize(

@@ -281,6 +281,8 @@ def _usage(error: click.UsageError) -> str:
     lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]
     if isinstance(error, click.NoSuchOption) and error.possibilities:
         lines.append(f"hint: did you mean {error.possibilities[0]}?")
+    elif hint := getattr(error, "hint", ""):
+        lines.append(f"hint: {hint}")
     elif "No such command" in error.message:
         lines += _near(error.message.split("'")[1], error.ctx.command)
     return "\n".join([f"  {line}" for line in lines])

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import BothPartial
 
-__all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "format_partial"]
+__all__ = [
+    "FORMATS",
+    "Residual",
+    "UnknownsError",
+    "check",
+    "document",
+    "evaluate",
+    "format_partial",
+]
 
 FORMATS: Final = ("json", "pretty", "source")
 
@@ -33,16 +41,25 @@ class Residual:
     nondeterministic: bool
 
 
+class UnknownsError(click.UsageError):
+    """An unknown that is not a path; `hint`, a line below OPA's message, names it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            "illegal argument with --unknowns, specify string with one or more --unknowns"
+        )
+        self.hint = f"`{path}` must begin with `input` or `data`"
+
+
 def check(residual: Residual, style: str) -> None:
     """Raise UsageError, in OPA's words, for an output format or unknowns that --partial does not
     accept.
     """
     if style not in FORMATS:
         raise click.UsageError("invalid output format for partial evaluation")
-    if not all(path.startswith(("input", "data")) for path in residual.unknowns):
-        raise click.UsageError(
-            "illegal argument with --unknowns, specify string with one or more --unknowns"
-        )
+    for path in residual.unknowns:
+        if not path.startswith(("input", "data")):
+            raise UnknownsError(path)
 
 
 def evaluate(

@@ -434,9 +434,13 @@ class _Session:
         expired, or the service refuses. Nothing is written to disk.
         """
         if session.client_until <= time.time():
-            raise CredentialsError("cannot refresh token, registration expired")
+            raise CredentialsError(
+                "cannot refresh token, registration expired: run `aws sso login`"
+            )
         if not session.refresh_token:
-            raise CredentialsError("failed to refresh token: refresh token is empty")
+            raise CredentialsError(
+                "failed to refresh token: refresh token is empty: run `aws sso login`"
+            )
         body = {
             "clientId": session.client_id,
             "clientSecret": session.client_secret,
@@ -448,7 +452,10 @@ class _Session:
         request = httpx.Request("POST", url, headers=headers, content=json.dumps(body).encode())
         response = self._fetch(request)
         if response.status_code != 200:
-            raise CredentialsError(f"failed to refresh token: {response.status_code}")
+            raise CredentialsError(
+                f"failed to refresh token: AWS SSO answered with {response.status_code}: if the "
+                "session has ended, run `aws sso login`"
+            )
         match document_of(response, "the response of AWS SSO"):
             case {"accessToken": str(token), "expiresIn": int(seconds), **rest}:
                 again = rest.get("refreshToken")
@@ -458,7 +465,9 @@ class _Session:
                     until=time.time() + min(max(0.0, seconds), _TOKEN_SECONDS),
                     refresh_token=again if isinstance(again, str) else session.refresh_token,
                 )
-        raise CredentialsError("failed to refresh token: SSO returned no token")
+        raise CredentialsError(
+            "failed to refresh token: AWS SSO returned no token: run `aws sso login`"
+        )
 
 
 def _read_sign_on(source: AwsSource) -> _SignedOn:

@@ -41,7 +41,10 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError:
         raise CredentialsError(f"{path}: the file is not UTF-8") from None
     if len(text) > _MAX_FILE:
-        raise CredentialsError(f"{path}: the file is longer than {_MAX_FILE} characters")
+        raise CredentialsError(
+            f"{path}: the file with credentials is longer than {_MAX_FILE} characters: check the "
+            "path"
+        )
     return text
 
 

@@ -18,6 +18,7 @@ from doorward.filters.hints import (
     EXCLUSIVE,
     INDEX,
     KNOWN_TEXT,
+    OWN_CONDITION,
     ROWS,
     SCALAR,
     VARIABLE,
@@ -176,7 +177,8 @@ class Comparer:
         elif lacking := self._lacking(name):
             self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
         elif len(call.args) != 2:
-            self.fail(location, f"{name}: its value cannot be compared: {self.text(call)}")
+            message = f"{name}: its result cannot be used as a value: {self.text(call)}"
+            self.fail(location, message, hint=OWN_CONDITION)
         else:
             return True
         return False

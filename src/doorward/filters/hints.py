@@ -24,6 +24,7 @@ __all__ = [
     "MASKS",
     "MEMBERS",
     "MOMENTS",
+    "OWN_CONDITION",
     "OWN_TYPE",
     "ROWS",
     "RULE",
@@ -88,6 +89,9 @@ MASKS: Final = (
 MEMBERS: Final = "compare the column with known values by `==`, `!=` and `in`"
 MOMENTS: Final = (
     "compare `time.parse_rfc3339_ns(input.TABLE.COLUMN)` with `time.now_ns()` or other nanoseconds"
+)
+OWN_CONDITION: Final = (
+    "write the call as a condition of its own, `not` in front if it must be false"
 )
 OWN_TYPE: Final = (
     "compare a column whose values are read as they are stored: a text, number, boolean, UUID, "

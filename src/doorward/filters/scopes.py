@@ -168,7 +168,11 @@ class Scope:
         if not isinstance(location, Place) or location.field is None or not isinstance(text, str):
             raise UnclearError(_NO_VALUE, COLUMN)
         if location.function:
-            raise UnclearError("a column may be the operand of one built-in only", COLUMN)
+            raise UnclearError(
+                "a built-in cannot be applied to the result of another one, as in "
+                "lower(trim_space(...))",
+                COLUMN,
+            )
         return Place(location.row, location.name, call.name, text)
 
     def _with_default(self, call: Call) -> Place:

@@ -15,9 +15,9 @@ from doorward.learn.docker_calls import Calls
 from doorward.learn.docker_closed import SETTINGS, ports_of
 from doorward.learn.docker_roles import roles
 from doorward.learn.grants import ALLOW, ASK
-from doorward.learn.observations import Cell, LearnError
+from doorward.learn.observations import Cell
 from doorward.learn.report import code
-from doorward.learn.review import read_decision, read_yaml, when
+from doorward.learn.review import checking_row, read_decision, rows_in, when
 from doorward.learn.templates import Limits
 
 __all__ = ["docker_markdown", "docker_yaml", "keep_decisions"]
@@ -91,13 +91,11 @@ def keep_decisions(learned: LearnedCalls, text: str, name: str) -> None:
     the file is not a review or a decision is invalid.
     """
     if text:
-        try:
-            rows = read_yaml(text, name)["values"] or []
-            old = {each.identifier: each for each in [_read_row(row, name) for row in rows]}
-        except (TypeError, KeyError, AttributeError, ValueError):
-            raise LearnError(
-                f"{name}: the file is not a review; move it away to start again"
-            ) from None
+        old: dict[str, Value] = {}
+        for row, location in rows_in(text, name, "values"):
+            with checking_row(location):
+                value = _read_row(row, location)
+                old[value.identifier] = value
         for each in learned.values:
             before = old.pop(each.identifier, None)
             each.is_new = before is None

@@ -9,7 +9,8 @@ quoted scalars, and a row that was changed beyond `decision` and `note` is used 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -30,11 +31,13 @@ from doorward.rego.shared import EvaluationAborted
 __all__ = [
     "DENY",
     "Row",
+    "checking_row",
     "granted",
     "read_decision",
     "read_rows",
     "read_yaml",
     "review",
+    "rows_in",
     "to_yaml",
     "when",
 ]
@@ -226,11 +229,36 @@ def read_rows(text: str, name: str) -> list[Row]:
     """Return the rows of an earlier review.yaml, [] if its `rules` are empty or null; LearnError if
     it is invalid.
     """
+    rows: list[Row] = []
+    for each, location in rows_in(text, name, "rules"):
+        with checking_row(location):
+            rows.append(_read_row(each, location))
+    return rows
+
+
+def rows_in(text: str, name: str, member: str) -> list[tuple[Any, str]]:
+    """Return the items of the list `member` in an earlier review.yaml, each with its location for
+    errors; [] if `member` is empty or null. LearnError if it is missing or not a list.
+    """
     try:
-        rows = read_yaml(text, name)["rules"] or []
-        return [_read_row(each, f"{name}: rule {n}") for n, each in enumerate(rows, 1)]
+        rows = read_yaml(text, name)[member] or []
+    except (TypeError, KeyError):
+        rows = None
+    if not isinstance(rows, list):
+        raise LearnError(f"{name}: the file is not a review; move it away to start again")
+    return [(each, f"{name}: {member[:-1]} {number}") for number, each in enumerate(rows, 1)]
+
+
+@contextmanager
+def checking_row(location: str) -> Iterator[None]:
+    """Turn the errors of reading a row of review.yaml that a person has broken into LearnError."""
+    try:
+        yield
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise LearnError(f"{name}: the file is not a review; move it away to start again") from None
+        raise LearnError(
+            f"{location} is not as `doorward learn` wrote it: undo the edit, or move the file away "
+            "to start again without its decisions"
+        ) from None
 
 
 def read_yaml(text: str, name: str) -> Any:

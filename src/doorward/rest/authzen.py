@@ -243,7 +243,8 @@ def to_answer(decision: Decision, deadline: float | None) -> tuple[Decision, str
     if explained is None:
         return decision, object_text(fields)
     if not isinstance(explained, dict):
-        return decision._replace(error=DecisionError("`context` must be an object")), ""
+        message = "the policy must give `context` as an object"
+        return decision._replace(error=DecisionError(message)), ""
     encoded_answer, fields["context"] = encoded(decision._replace(result=explained), deadline)
     return decision._replace(error=encoded_answer.error), object_text(fields)
 

@@ -116,5 +116,8 @@ class PinJudge:
         caller = self._names.look_up(uid)
         # A number that was given to somebody else does not inherit what its old user mounted.
         if caller.name != name:
-            raise PeerError(f"the user id of {name} belongs to another user now")
+            raise PeerError(
+                f"the user id of {name}, who created the container, belongs to another user now: "
+                "its current owner must create the container again"
+            )
         return caller

@@ -342,7 +342,9 @@ class _Reader:
             self._refuse("FROM names a number: name an image or a stage")
         if reference.lower() in self._stages:
             if reference not in self._stages:
-                self._refuse("name of a stage is written in capitals: use small letters")
+                self._refuse(
+                    "FROM writes the name of an earlier stage in capitals: write it as behind AS"
+                )
         elif reference != "scratch":
             self._images.add(reference)
         name = words[2] if len(words) == 3 else ""
