@@ -146,6 +146,29 @@ def test_devices_are_those_of_the_client(device: str, parts: tuple[str, str, str
     assert tuple(mapped[name] for name in names) == parts
 
 
+# Compared with docker's client 28.2.
+@pytest.mark.parametrize(
+    ("options", "attached"),
+    [
+        ("create", (False, True, True, False)),
+        ("create -i", (True, True, True, True)),
+        ("create -a stdin", (True, False, False, False)),
+        ("create -a STDOUT -i", (True, True, False, True)),
+        ("run -a stderr -a stdin", (True, False, True, False)),
+        ("run -d -i", (False, False, False, False)),
+    ],
+)
+def test_streams_are_attached_as_by_the_client(options: str, attached: tuple[bool, ...]) -> None:
+    body = container(f"docker {options} img")
+    names = ("AttachStdin", "AttachStdout", "AttachStderr", "StdinOnce")
+    assert tuple(body[name] for name in names) == attached
+
+
+def test_the_address_of_a_host_has_no_brackets() -> None:
+    body = container("docker run --add-host a=[::1] --add-host b:host-gateway img")
+    assert body["HostConfig"]["ExtraHosts"] == ["a:::1", "b:host-gateway"]
+
+
 def test_values_are_those_of_the_api() -> None:
     command = """docker run --device /dev/a:r --device /dev/b --ulimit nproc=5
         --gpus '"device=0,1",driver=x' --health-cmd x --health-interval 1m30s --stop-timeout 5
@@ -231,6 +254,11 @@ def test_gpus_are_read_as_the_client_reads_them(value: str, expected: dict[str, 
         ("docker run --health-interval 5x img", "not a duration"),
         ("docker run --device /dev/a:/dev/b:x img", "is not HOST:CONTAINER:PERMISSIONS"),
         ("docker run --device /dev/a:/dev/b:r:x img", "is not HOST:CONTAINER:PERMISSIONS"),
+        ("docker run -a out img", "is not a stream"),
+        ("docker run -d -a stdout img", "`-a` and `-d` exclude each other"),
+        ("docker run --add-host a img", "is not NAME:ADDRESS"),
+        ("docker run --add-host a=x img", "is not NAME:ADDRESS"),
+        ("docker run --add-host a=fe80::1%eth0 img", "is not NAME:ADDRESS"),
         ("docker run --device /dev/a:/dev/b:rrw img", "each at most once"),
         ("docker run --device :/dev/b:r img", "is not HOST:CONTAINER:PERMISSIONS"),
         ("docker run --device /dev/a::rw img", "the path `` of the device is not absolute"),

@@ -44,6 +44,8 @@ class Container:
     endpoint: dict[str, Any] = field(default_factory=dict)
     is_detached: bool = False
     is_interactive: bool = False
+    streams: set[str] = field(default_factory=set)
+    """The streams of `-a`, in small letters; empty for those that are attached by default."""
 
     @property
     def host(self) -> dict[str, Any]:
@@ -66,8 +68,14 @@ def read_run(words: Sequence[str], command: str) -> Container:
     body |= {"Image": image, "Cmd": arguments or None}
     # Only `docker run` has `-d`: the body of `create` attaches in any case.
     is_attached = not (container.is_detached and is_run)
-    body |= {"AttachStdout": is_attached, "AttachStderr": is_attached}
-    body["AttachStdin"] = body["StdinOnce"] = container.is_interactive and is_attached
+    if container.streams and not is_attached:
+        raise CommandError("`-a` and `-d` exclude each other: leave one out")
+    streams = container.streams or {"stdout", "stderr"}
+    if container.is_interactive:
+        streams = {*streams, "stdin"}
+    for name in ("Stdin", "Stdout", "Stderr"):
+        body[f"Attach{name}"] = is_attached and name.lower() in streams
+    body["StdinOnce"] = container.is_interactive and is_attached
     _set_networks(container)
     _set_capabilities(container.host)
     return container
@@ -420,6 +428,14 @@ def _put_security(container: Container, value: str) -> None:
     host["SecurityOpt"] = [*(host["SecurityOpt"] or ()), value]
 
 
+def _attach(container: Container, value: str) -> None:
+    """Add a stream of `--attach`, in any case. CommandError for another than the three."""
+    stream = value.lower()
+    if stream not in ("stdin", "stdout", "stderr"):
+        raise CommandError(f"`{value}` is not a stream: write stdin, stdout or stderr")
+    container.streams.add(stream)
+
+
 def _device(text: str) -> dict[str, str]:
     """Return the device of `HOST[:CONTAINER][:PERMISSIONS]`; by default the same path and `rwm`. A
     last part of the letters r, w and m alone, each at most once, is the permissions.
@@ -624,7 +640,7 @@ def _entry_point(text: str) -> list[str]:
 VALUES: Final[Options] = {
     "--add-host": _append("/ExtraHosts", read_host),
     "--annotation": _pair("/Annotations"),
-    **dict.fromkeys(("-a", "--attach"), _ignore),
+    **dict.fromkeys(("-a", "--attach"), _attach),
     "--blkio-weight": _put("/BlkioWeight", read_integer),
     "--blkio-weight-device": _append("/BlkioWeightDevice", _read_weight),
     "--cap-add": _append("/CapAdd"),

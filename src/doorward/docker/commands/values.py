@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from ipaddress import ip_address
 from typing import Any, Final
 
 from doorward.docker.commands.options import CommandError
@@ -138,8 +139,21 @@ def read_ulimit(text: str) -> dict[str, Any]:
 
 
 def read_host(text: str) -> str:
-    """Return `NAME:ADDRESS` for a value of `--add-host`, which may also be written
-    `NAME=ADDRESS`. Neither part is checked.
+    """Return `NAME:ADDRESS` for a value of `--add-host`, which may also be written `NAME=ADDRESS`,
+    and the address in brackets. CommandError if it is not an IP address or `host-gateway`.
     """
-    name, equals, address = text.partition("=")
-    return f"{name}:{address}" if equals else text
+    name, _, address = text.partition("=" if "=" in text else ":")
+    if address.startswith("[") and address.endswith("]"):
+        address = address[1:-1]
+    if not name or (address != "host-gateway" and not _is_address(address)):
+        raise CommandError(f"`{text}` is not NAME:ADDRESS with an IP address, such as db:10.0.0.2")
+    return f"{name}:{address}"
+
+
+def _is_address(text: str) -> bool:
+    """Return True for the text of an IP address without a zone."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
