@@ -137,6 +137,7 @@ class Failures:
         if node.is_complete or node.is_function:
             if has_one_answer([d.rule for d in rules]):
                 return False
+        # The rules below add members of their own, which may differ from those here.
         elif node.children:
             return True
         if len(rules) > 1:
@@ -195,5 +196,7 @@ def _may_halt(builtin: Builtin) -> bool:
     """Return True if a call may end the evaluation: the built-in is not Doorward's own, is not
     pure, or builds template strings.
     """
+    # A template string is pure, but several values of a part are a conflict, which ends the
+    # evaluation.
     is_ours = REGISTRY.get(builtin.name) is builtin
     return not is_ours or not builtin.pure or builtin.name == "internal.template_string"

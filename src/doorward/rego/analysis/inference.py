@@ -391,6 +391,8 @@ class Inference:
         of the fitting types, which with `meets` unify with theirs. Any literal fits the type any.
         """
         if type_.options:
+            # A list, and not `any` of a generator: each option that fits adds to the types of the
+            # variables.
             fits = [
                 self.fit(term, option, scope, widen=True, meets=meets) for option in type_.options
             ]

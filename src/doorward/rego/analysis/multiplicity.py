@@ -466,6 +466,7 @@ class _Walk:
             return
         self.term(term.domain)
         self.walks += 1
+        # In the order of code: the loop binds both names before what is taken apart is matched.
         taken_apart = [
             part
             for part in (term.key, term.value)

@@ -209,6 +209,8 @@ def resolve_names(program: Program) -> list[Diagnostic]:
         answered = answer_metadata(program.modules)
         resolved = resolve_modules(answered, program.names, strict=strict, builtins=builtins)
     program.modules = program.with_known(resolved.modules)
+    # Otherwise some module is reused without its resolved form; `resolved_modules` makes it where
+    # it is needed.
     if len(program.known_resolved) == len(program.known):
         program.resolved = program.with_known(resolved.modules, program.known_resolved)
     return resolved.errors

@@ -196,6 +196,7 @@ def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
 def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
     """Return the errors of rules and packages that define the same path in incompatible ways."""
     errors: list[Diagnostic] = []
+    # Not the tree of `build_tree`, which has rules of different paths at one node.
     for node in insert_rules(modules).walk():
         if node.definitions:
             errors += _check_rules(node)

@@ -208,6 +208,7 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
     """Write the loop of `some … in` for a path below `data` that has rules below it but none at it.
     The rules are evaluated one by one in the loop.
     """
+    # `$` makes it a wildcard: it matches each key, and nothing is bound.
     key = node.key if node.key is not None else Var("$some", node.span)
     domain = node.domain
     if isinstance(domain, Ref):
@@ -245,6 +246,8 @@ def _every(state: FunctionState, node: Every) -> None:
         ]
         fails = negation(_exists(state, node.body, node.body))
         state.code.add(ast.If(test=fails, body=stop, orelse=[]))
+    # A body that nests too deeply for one Python function assigns it in an inner one
+    # (`ensure_depth`).
     state.temps.share(holds)
     state.code.test(load(holds))
 
@@ -285,6 +288,8 @@ def _operands_first(state: FunctionState, before: Body) -> None:
     waiting = [expr.term for expr in before]
     while waiting:
         known = (t for t in waiting if isinstance(t, Call) and is_known(state, t.args[1]))
+        # None is known where an operand has a wildcard or a variable of its own: the first one then
+        # loops over it.
         equation = next(known, waiting[0])
         assert isinstance(equation, Call)
         waiting.remove(equation)
@@ -309,6 +314,8 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
         with state.scope(), state.code.leaving(leave):
             state.writers.body(state, body)
             assert in_function or state.counters.loops == loops, "an answer for each round"
+            # A body that nests too deeply goes on in an inner function (`ensure_depth`), whose
+            # answer is returned and not assigned.
             in_function |= len(state.code.tails) != tails
             if in_function:
                 state.code.return_value(ast.Constant(value=True))

@@ -153,6 +153,8 @@ def _write_groups(state: FunctionState, grouping: Grouping, out: str) -> Operand
     node = grouping.node
     kind = "set" if isinstance(node, SetComprehension) else "array"
     site = state.constants.add(Site())
+    # In key form, so that any value has a group, unlike in `recall`: the variable occurs in the
+    # equation alone, where only its equality counts.
     wanted = state.code.bind_temp(key(state, state.env[grouping.name]), holds="value")
     state.code.assign(out, method("group", site, wanted))
     with state.scope():
@@ -191,18 +193,23 @@ def _grouping_of(state: FunctionState, node: Comprehension) -> Grouping | None:
     if isinstance(node, ObjectComprehension):
         return None
     outside = [each.name for each in walk(node) if isinstance(each, Var) and each.name in state.env]
+    # A list: a variable that occurs a second time decides about more than the group.
     if len(outside) != 1 or state.env[outside[0]].is_constant or _is_seen_outside(state, node):
         return None
     (name,) = outside
     position = len(node.body) - 1
+    # What only names parts behind the equation leaves out the same items of each group.
     while position > 0 and _names_a_part(node.body[position], node.body[:position]):
         position -= 1
     value = _compared_with(node.body[position], name)
     before = node.body[:position]
     if value is None or isinstance(value, Ref) or any(expr.withs for expr in node.body):
         return None  # a loop over what is stored is left to `joins`
+    # With `=`, the equation could bind a variable of the value instead of comparing it.
     if not {var.name for var in _open_vars((value,))} <= {v.name for v in _open_vars(before)}:
         return None
+    # Up to the equation, all items are evaluated in any case. What is behind it is evaluated now
+    # for the items of other groups, too.
     if not never_fails(plan, Expr(node.term, span=node.span)):
         return None
     return Grouping(node, name, value, (*before, *node.body[position + 1 :]))

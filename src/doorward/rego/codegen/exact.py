@@ -111,6 +111,7 @@ class ExactRules:
             return self._default(ctx, args) if answer is UNDEFINED else answer
         out: Any = set() if self.is_set else {}
         for number, numbers in self._own_chains(selection):
+            # Rules of sets and objects have no `else`, so that a chain has one rule.
             self._piece(number, numbers[0], 0)(ctx, out)
         return self._complete(ctx, out, ())
 
@@ -183,6 +184,7 @@ class ExactRules:
             rule = rule.else_rule
 
     def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:
+        # Those of the nodes below only count for the order: `add_children` evaluates them.
         return (chain for chain in selection.chains if chain[0] < len(self.own))
 
     # Answers

@@ -171,6 +171,7 @@ def link_lazily(plan: Plan) -> Linked:
         # Now, so that the error is reported when policies are compiled, not in a decision.
         for name in _names_of_long(node, plan):
             try:
+                # In this order: the code of the node binds the names of its definitions' stubs.
                 generate_now(stubs[node.name])
                 generate_now(stubs.get(name) or namespace[name])
             except CompileError as error:
@@ -211,6 +212,8 @@ def _write_rules(
     choice = choose_definitions(node, plan)
     function = rule_function(node, choice, plan, constants)
     name = plan.table_name(node)
+    # It is there if the generation is repeated on a stack of its own (`_code`), or if the program
+    # was saved with its table.
     if choice is not None and name not in functions.namespace:
         stubs = []
         definitions = definitions_of(node)

@@ -96,7 +96,7 @@ def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) 
     temp = state.code.bind_temp(value.code)
     state.code.test(_shape(temp, "" if value.kind == "array" else "list", len(items)))
     parts = [Operand(subscript(temp, n), value.of) for n in range(len(items))]
-    # Parts that are known first: they may refuse before anything is bound.
+    # In order, since an item may use a variable that one before it binds, as in `[x, x] = y`.
     for item, part in zip(items, parts, strict=True):
         match(state, item, part)
 

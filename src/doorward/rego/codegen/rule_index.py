@@ -363,6 +363,7 @@ class _Reader:
         that must all pass; [] if any input passes the operand. Variables of the operand are its
         own, so a test with one becomes a test that the path exists.
         """
+        # A Counter of its own, since `_require` counts the tests that are kept.
         inner = _Reader(
             self.rule,
             self.is_virtual,
@@ -479,6 +480,8 @@ class _Reader:
         against the same value already. One of the subject against a variable is replaced by one
         against another term.
         """
+        # Before the rest, as in OPA: a test that is left out counts for the order of the levels,
+        # too.
         self.counts[test.subject] += 1
         for n, other in enumerate(self.tests):
             if other.subject == test.subject:
@@ -500,6 +503,7 @@ class _Reader:
                 return test.subject
         for number, parameter in enumerate(self.rule.head.args or ()):
             if parameter == var:
+                # OPA's reference to an operand has no location, which precedes every other.
                 self.spans.setdefault(("args", number), ("", 0, number))
                 return ("args", number)
         return None

@@ -327,6 +327,8 @@ def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
     rules = [d.rule for d in definitions]
     if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
         return (False,) * len(rules)
+    # Only later ones count: exact code decides about an error too many, but one that does not come
+    # up is lost.
     failing = [n for n, rule in enumerate(rules) if plan.failures.rule(rule)]
     last = failing[-1] if failing else 0
     if last == 0 or len(rules) > MAX_COMPARED:
@@ -545,6 +547,7 @@ def _definition(state: FunctionState, rules: _Rules, definition: Definition, ans
             _note_answer(state, rule)
             _join(state, rules, answer, value, rule.span)
         return
+    # The first branch that holds ends the chain by `return`, which must not end the rule.
     function = state.code.inner_function(state.temps.fresh("chain"))
     with state.counters.scope(), state.code.redirect_to(function):
         _alternatives(state, rules, rule, lambda: runtime("UNDEFINED"))

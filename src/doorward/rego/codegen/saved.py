@@ -55,6 +55,7 @@ def save_functions(plan: Plan, linked: Linked) -> SavedFunctions:
     tables: dict[str, tuple[dict[Any, Chosen], Chosen]] = {}
     builtins: list[str] = []
     constants: dict[str, Any] = {}
+    # A copy, since another thread may generate code meanwhile, which adds names.
     for name, value in dict(linked.namespace).items():
         if name in EXPORTS or name == "__builtins__":
             continue

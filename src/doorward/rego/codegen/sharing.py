@@ -225,6 +225,7 @@ def parts(definitions: Sequence[Definition], plan: Plan) -> list[Part]:
         reading = read(definition, plan)
         shape: Hashable = None
         with suppress(NoShape):
+            # By file, since a code object has one file name for all its positions.
             shape = id(definition.rule.span.source), reading.shape()
         # No constant decides what may fail: definitions of one shape all do, or none.
         if shape not in groups and plan.failures.rule(definition.rule):

@@ -180,6 +180,7 @@ def _template(state: FunctionState, term: TemplateString) -> Operand:
         state.code.assign(temp, runtime("UNDEFINED"))
         with state.env.scope(), state.scope():
             state.code.assign(temp, state.writers.expression_value(state, part).code)
+        # An expression that nests too deeply for one Python function assigns it in an inner one.
         state.temps.share(temp)
         parts.append(call(runtime("template_text"), load(temp)))
     joined = ast.Tuple(elts=parts, ctx=ast.Load())

@@ -294,6 +294,8 @@ def _may_conflict(
         left, right = expr.args
         if type(left) is Constant and type(right) is Constant and left != right:
             return False
+    # With fewer keys, one gives a whole value where the other one adds a part to it: that is a
+    # conflict whatever the values are.
     if len(one.keys) == len(keys) and (
         type(one.value) is not Constant or type(value) is not Constant
     ):

@@ -350,6 +350,7 @@ class _Flow:
             left, right = expr.args
             self._add(left, self.locations(right))
             self._add(right, self.locations(left))
+        # The result of a built-in has no location: `_Uses` records its operands as values.
         elif type(expr.operator) is Ref:
             for rule in self.group_of(expr.operator).branches:
                 for parameter, arg in zip(rule.args or (), expr.args, strict=False):
@@ -360,6 +361,7 @@ class _Flow:
 
     def _add(self, term: Term, locations: set[Location]) -> None:
         """Add locations to the origins of `term`, if it is a variable."""
+        # A pattern needs no origins: what it takes apart is recorded as a value, at any depth.
         if type(term) is Var and locations:
             self.origins[term.name] |= locations
 
@@ -488,6 +490,7 @@ class _Uses:
         for group in groups:
             self._visit(group, absence_matters=False)
         for group, term in answers:
+            # Another rule reads the answer, and what that does with its members is not followed.
             if group.path in self._mentioned:
                 self._visit(group, absence_matters=True)
             for key, value in term.items:

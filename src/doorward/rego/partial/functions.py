@@ -179,6 +179,7 @@ class _Function:
         if search.settings.truth and is_unknown:
             self._note_conflict()
         default = node.default
+        # Without an output, a default of false fails the call as no value does.
         needed = default is not None and (self.has_result or default.value != FALSE)
         if needed or search.settings.shallow or search.disabled.has(self.operator.parts):
             bindings = self.site.bindings

@@ -73,6 +73,7 @@ def lower_modules(
     taken = {name for module in modules for name in _reserved_names(module)}
     stages = _Stages(Locals(taken=taken), callees)
     rules = [(rule, len(m.package.path) + 1) for m in modules for rule in m.rules]
+    # For all rules first, as in OPA: the numbers of all other generated variables depend on it.
     keys = [stages.head_operands(rule) for rule, _ in rules]
     lowered = [
         stages.rule(rule, module_key, package)
@@ -304,6 +305,7 @@ class _Stages:
                 return self._close(expr, (self.body(left), self.body(right)), holds=True)
             case nodes.Call() as call if call.name == "print" and not call.infix:
                 return []
+            # Names get their numbers in OPA's order: value, `with`, target.
             case nodes.Call(args=(_, value)) as call if call.infix and call.name == "assign":
                 operand = self.term(value)
                 withs = self._withs(expr)

@@ -134,6 +134,7 @@ class Propagation:
                 outputs = outputs_of(again, safe, self._program.arity)
             binds = bool(unsafe & outputs)
             unsafe -= outputs
+            # `data` and bound variables are always defined; `input` may be missing.
             is_safe_root = (
                 type(value) is Ref
                 and len(value.parts) == 1
@@ -367,6 +368,7 @@ class _Plug:
                 return root.constant
             var = Var(root.name)
         value = self._removed.get(var.name)
+        # `not` binds nothing: variables that the value brings along would be unsafe under it.
         if value is None or var.name in self._open or (self._negated and not is_ground(value)):
             return var
         if type(value) is Ref and var.name in _outputs(value):

@@ -254,6 +254,7 @@ class Search:
         solution.
         """
         (term,) = site.expr.args
+        # INVARIANT: `documents._is_truth` knows these variables by the beginning of their names.
         result = Var(f"$_term_{site.number}_{site.index}")
         bindings = site.bindings
         for _ in self.unify(term, result, bindings, bindings, site):

@@ -91,6 +91,8 @@ class Settled:
         """
         steps = self._steps.get(id(rule))
         if steps is None:
+            # Without a lock: two threads may build them at once, and `_own` holds the expressions
+            # of both.
             steps = self._steps[id(rule)] = tuple(self._build_steps(rule))
         return steps
 

@@ -444,6 +444,8 @@ class Evaluation(Context):
         """Return the members of a set in order. A set of collections is sorted only once, unless
         more than `MAX_ORDERED` others were sorted since.
         """
+        # One member stands for all: scalars are sorted faster than they are looked up, and a wrong
+        # guess only sorts again.
         if len(collection) < 2 or type(next(iter(collection))) is not Boxed:
             return sorted_values(collection)
         if self.sorted_sets is None:
@@ -615,6 +617,7 @@ class Evaluation(Context):
         """
         self.root, self.constants = root, constants
         self.count_from_here()
+        # What `groups`, `results` and `grouped` hold may stay: exact code does not read them.
         self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
         self.call_cache = None
         # Exact code reports them again, in OPA's order.
