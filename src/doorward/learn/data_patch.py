@@ -231,6 +231,7 @@ class _YAML:
             if inner is not None:
                 self._node(items[number][2], inner, (*location, key), stop)
                 continue
+            # A comment below a member mostly belongs to the next one, and stays.
             while stop - 1 > lines[number] and self._is_comment(stop - 1):
                 stop -= 1
             self._file.rows[*location, key] = lines[number] + 1

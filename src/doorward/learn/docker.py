@@ -164,6 +164,7 @@ def learn_docker(calls: Calls, limits: Limits) -> LearnedCalls:
     days = 0
     for cell in calls.used.values():
         days |= cell.days
+    # A log of one day cannot show two.
     learner = _Learner(limits, Enough(limits.events, min(2, days.bit_count())))
     learner.read(calls)
     values = [*learner.roles(calls), *learner.values()]
@@ -325,8 +326,12 @@ class _Learner:
         # One user alone: nothing is spread over one, and `log1p(-1)` below has no value.
         if everything == weights[0]:
             return False
+        # For each member 1 - (1 - p)^draws, the probability of at least one call by chance; written
+        # so that small p keep their digits.
         chances = [-math.expm1(draws * math.log1p(-each / everything)) for each in weights]
         deviation = math.sqrt(sum([each * (1 - each) for each in chances]))
+        # The members count as independent, so the variances add up: two deviations fewer are still
+        # chance.
         return len(cells) >= sum(chances) - 2 * deviation
 
     def _limits_of(self, setting: Setting, by_value: Mapping[str, Cells]) -> Iterator[Value]:
@@ -410,6 +415,7 @@ def settle(learned: LearnedCalls) -> None:
     for values in by_key.values():
         _settle_one(values, members)
     by_identifier = {each.identifier: each for each in learned.values}
+    # Denials before coverage: a wider value that has become a question covers nothing.
     denied: defaultdict[tuple[str, Setting], list[str]] = defaultdict(list)
     for each in learned.values:
         if each.decision == DENY and each.setting in (_FOLDERS, _PORTS):

@@ -177,6 +177,7 @@ class _Denials:
 
 
 def _is_of_type(part: Part, token: Token, subject: Subject, cell: Cell) -> bool:
+    # Any position: only a typed token has sampled values, and this one is not typed.
     kinds = [token] if is_typed(token) else map(type_of, _texts(token, 0, subject, cell))
     return any(kind and part_of(kind) == part for kind in kinds)
 
@@ -314,6 +315,7 @@ class _Judge:
         counts: Counter[Condition] = Counter()
         for subject, number in left.items():
             for condition in self._groups.of.get(subject, ()):
+                # Of each subject few, so that one busy account does not choose the group.
                 counts[condition] += min(number, 3)
         order = sorted(
             counts,
@@ -436,6 +438,8 @@ class _Judge:
                     used[entry.words[position]].add(subject.name)
                     total += entry.cell.count
             everywhere = Counter(dict.fromkeys(known.words, 0))
+            # Values of an attribute are in the set without a request, so that each is equally
+            # likely.
             if known.source.startswith("values of "):
                 everywhere = Counter(dict.fromkeys(known.words, 1))
             else:
@@ -492,6 +496,7 @@ class _Judge:
         owned = []
         for parameter in sorted(counts):
             numbers = counts[parameter]
+            # Under None: how often the parameter was present.
             total = numbers.pop(None)
             if total < self._limits.floor:
                 continue

@@ -74,6 +74,7 @@ class Weights:
         shares = [(number, total / number / self.total) for number, total in self._classes]
         return sum(
             [
+                # `log1p(-1)` has no value: the only member comes with the first draw.
                 number * -math.expm1(draws * math.log1p(-share)) if share < 1 else number
                 for number, share in shares
             ]

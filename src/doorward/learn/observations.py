@@ -42,6 +42,7 @@ Parameter: TypeAlias = tuple[str, str]
 
 @lru_cache(maxsize=4_096)
 def _seed_of(subject: Subject) -> int:
+    # Not `hash`, which differs between processes: samples must not depend on who read a line.
     return crc32(subject.name.encode("utf-8", "surrogatepass"))
 
 

@@ -103,6 +103,7 @@ def _read(path: Path) -> str:
     """
     try:
         with path.open(encoding="utf-8") as file:
+            # One more than allowed, so that `read_yaml` refuses it.
             text = file.read(MAX_FILE + 1)
     except FileNotFoundError:
         return ""
@@ -132,6 +133,7 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
         for name in sorted(files):
             temporary = folder / f".{name}.new"
             temporary.unlink(missing_ok=True)
+            # O_EXCL follows no link that somebody else has put there meanwhile.
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(files[name])

@@ -300,6 +300,8 @@ def _subject(
     if len(claims) > MAX_FIELDS:
         return f"more than {MAX_FIELDS} claims"
     try:
+        # As text: dicts that are equal to Python may differ in types (1, 1.0, true), and so in the
+        # texts of attributes.
         text = repr(claims)
     except RecursionError:
         return "the claims are nested too deeply"

@@ -94,6 +94,8 @@ MOST: Final = 32
 _COMPILED: Final = [(number, re.compile(PATTERNS[name])) for number, name in TYPES.items()]
 _NUMBERED: Final = re.compile(r"([A-Za-z](?:[A-Za-z0-9._-]{0,30}[A-Za-z._-])?)[0-9]{3,18}\Z")
 _SEGMENT: Final = (
+    # What readers of a path disagree about: dots, control characters and white space, backslashes,
+    # `;` parameters, `?` and `#`, escapes, bytes that were not UTF-8 (U+FFFD).
     r"(?!\.{1,2}(?:/|\Z))[^\x00-\x20\x7f-\xa0\\/;?#%\u2028\u2029\ufffd]{1," + str(LONGEST) + "}"
 )
 _PLAIN: Final = re.compile(rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")

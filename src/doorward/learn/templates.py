@@ -368,6 +368,7 @@ class Templates:
             if len(alike) < self._limits.words:
                 return []
             pooled = _pool([uses[word] for word in alike])
+            # Words that differ have changed the pool, so it is made again without them.
             common = [word for word in alike if uses[word].is_like(pooled)]
             if common == alike:
                 break
@@ -432,6 +433,7 @@ class _Use(NamedTuple):
         return not any(
             is_unlikely(self.counts[way], self.users, share)
             for way, share in pooled.items()
+            # Where few users are expected, that there are none says nothing.
             if share < 1 and (way in self.counts or share * self.users > 3)
         ) and all(way in pooled for way in self.counts)
 

@@ -323,6 +323,8 @@ def _narrowing(modules: Iterable[Module]) -> dict[tuple[str, ...], list[Rule]]:
         remaining = {
             name: items
             for name, items in plain.items()
+            # By the last name alone, whatever path it is in: other things of that name can only
+            # keep a rule from being narrowed.
             if questions[name[-1]] <= positive[name[-1]] + heads[name[-1]]
         }
         if len(remaining) == len(plain):
