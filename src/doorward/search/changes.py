@@ -204,6 +204,7 @@ class _Search:
                         best = cost, edits, candidate
                 elif len(edits) <= MAX_EDITS and (best is None or _cost(edits) < best[0]):
                     inversion.begin(candidate)
+            # One edit that the caller can make without a signature: there is no change with fewer.
             if best is not None and best[0][:2] <= (0, 1):
                 break
         if best is None:

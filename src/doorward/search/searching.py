@@ -141,6 +141,7 @@ class _Reached:
         """Count a rule or an expression that is about to be evaluated (`holds` is False) or that
         holds. The outcome of a watched expression is added to `outcomes`.
         """
+        # The traced programs live as long as the search, so no two nodes have the same id.
         self._counts[id(node), holds] += 1
         if not isinstance(node, Rule) and (key := self._reach.note(node, holds=holds)):
             self.outcomes.add((key, holds))
@@ -239,6 +240,7 @@ class _Pair:
         """
         event = self.event(input)
         old, new = (version.answer(event) for version in self.versions)
+        # Which version is late depends on the machine: a difference that may not reproduce.
         if old.is_late or new.is_late:
             return UNCHANGED
         kind = kind_of(old, new)

@@ -445,6 +445,7 @@ class _Reader:
         """
         collections = []
         for location in self._locations(item):
+            # No location is dropped, so an identity stands for one of them.
             collection = self._made_of.get(id(location))
             if collection is None:
                 collection = self._made_of[id(location)] = Shape(location.depth)

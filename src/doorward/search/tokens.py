@@ -46,6 +46,7 @@ def read_token(value: Any) -> Token | None:
         return None
     payload = token.split(".")[1]
     try:
+        # Tokens have no padding (RFC 7515, section 2), which Python's decoder requires.
         claims = from_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (binascii.Error, ValueError):
         return None

@@ -326,6 +326,7 @@ def _possible_values(engine: Engine, body: Body, path: Path) -> list[Value] | No
             continue
         for text in _lookups(expr.term, path, engine):
             values = _values(engine, "; ".join([text, *around]))
+            # All together they may fail or take too long; the lookup alone limits the path as well.
             if values is None:
                 values = _values(engine, text)
             if values is not None and (best is None or len(values) < len(best)):
@@ -445,6 +446,7 @@ def _source(term: Term, engine: Engine) -> str:
         if not isinstance(arg, Scalar) or not isinstance(arg.value, (str, int)):
             break
         prefix.append(arg.value)
+    # A rule may depend on the unknown input: its values here need not be all.
     if not prefix or engine.has_rules(prefix):
         return ""
     args = [

@@ -155,6 +155,7 @@ def _meetings(sides: Sequence[tuple[Evaluate, Evaluate]], fixed: Values) -> Iter
         if not {*map(type, values)} <= {int, float}:
             continue
         try:
+            # The secant of the difference of both sides, through 0 and 1, meets zero at `meeting`.
             gap, next_gap = values[0] - values[1], values[2] - values[3]
             meeting = gap / (gap - next_gap)
         except ArithmeticError:
@@ -196,6 +197,7 @@ class Conjunctions:
         of the leaves by their texts; () if none was found, which does not prove that there is none.
         Cached by the identity of the group: `apply` counts only in the first call.
         """
+        # `_known` keeps each group, so that its identity is not used again.
         known = self._values.get(id(group))
         if known is None:
             known = self._values[id(group)] = tuple(group.solutions(apply))

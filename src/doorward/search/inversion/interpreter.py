@@ -437,6 +437,7 @@ class Interpreter:
             # Or each of its repairs would again try to repair all of the body.
             inner._is_local = True
             attempt = inner.attempt_body(body, {})
+            # What `inner` evaluated counts for the limit of this one, too.
             self._left -= STEPS - inner._left
             if attempt.solutions:
                 yield candidate
@@ -508,6 +509,7 @@ class Interpreter:
         inner = Interpreter(self._policy, None, self._evaluation)
         inner._input = self._first(expr.withs[-1].value, env)
         inner._replaced = True
+        # The limits are those of the whole input: expressions inside count there, too.
         inner._left, inner._depth = self._left, self._depth + 1
         yield from inner._expr(replace(expr, withs=()), env)
         self._left = inner._left
@@ -751,6 +753,7 @@ class Interpreter:
             return "".join(map(_write_inserted, values))
 
         template = "".join(part if isinstance(part, str) else "%v" for part in parts)
+        # A text is the value of its own lens; all others are values in braces.
         values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
         operands = [constant(template.replace("%%", "%")), array_lens(values)]
         sprintf = self._policy.registry.get("sprintf")

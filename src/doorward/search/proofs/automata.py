@@ -184,6 +184,7 @@ def of_pattern(pattern: str) -> Automaton:
         raise ValueError(_UNSUPPORTED)
     try:
         with warnings.catch_warnings():
+            # Python warns of classes whose meaning may change, such as `[a--b]`: they are refused.
             warnings.simplefilter("error")
             items = list(parser.parse(pattern))
     except (re.error, FutureWarning, OverflowError, RecursionError):
@@ -222,6 +223,7 @@ def _build(automaton: Automaton, state: int, items: Iterable[tuple[Any, Any]]) -
             for end in ends:
                 automaton.free[end].append(state)
         elif code is codes.SUBPATTERN:
+            # The items between are flags to set and to clear; `_UNSAFE` lets none through.
             state = _build(automaton, state, value[3])
         elif code is codes.MAX_REPEAT:
             state = _repeat(automaton, state, *value)
@@ -331,6 +333,8 @@ def have_no_text(conditions: Sequence[tuple[Automaton, bool]]) -> bool:
     """Return True if no text is accepted by every automaton paired with True and by none paired
     with False. Raise ValueError if that takes more than `MAX_SETS` sets of states.
     """
+    # The automata read the text side by side, each with the set of all states it may be in. Only
+    # with the whole set is it known that an automaton refuses a text.
     start = tuple(automaton.reach([0]) for automaton, _ in conditions)
     seen, waiting = {start}, [start]
     while waiting:

@@ -129,6 +129,8 @@ def _compute_interval(call: Call, intervals: dict[str, Interval]) -> Interval:
     factor = numbers[1] if numbers[1] is not None else numbers[0]
     if _is(factor, "==", 0):
         return None, None
+    # With a constant factor the ends of the result are multiples of the other operand's ends; a
+    # negative one exchanges them, and with that which of them is missing.
     ends = [_apply(x, sign, y) for x, y in product((a, b), (c, d)) if None not in (x, y)]
     rises = _is(factor, ">", 0)
     other = (a, b) if numbers[1] is not None else (c, d)

@@ -163,6 +163,7 @@ def prove(
             # Of a proved property a search counts only if it contradicts the proof.
             verdict = tried if tried.is_broken or not is_proved else verdict
         if known is not None and verdict.outcome == NONE_EXISTS:
+            # Only after the search: a proof that a counterexample contradicts is not stored.
             known.add(proved.name, digest, verdict.conjunctions)
         yield replace(verdict, seconds=clock() - began)
 
@@ -215,6 +216,7 @@ def _refute(engine: Engine, node: RuleNode, proved: Property) -> Verdict:
     left = []
     for body in bodies[:MOST]:
         expressions = [format_tree((expr,)).strip() for expr in body]
+        # The checker gets texts, which it parses itself, and not the trees of the refuter.
         if not checker.accepts(refuter.refute(body), expressions):
             left.append("; ".join(expressions))
     missing = len(bodies) - len(bodies[:MOST])

@@ -112,6 +112,7 @@ class _Bounds:
             case (("mul" | "div"), 2):
                 for factor, number in ((0, 1), (1, 0)):
                     value = _small(args[number]) if is_constant(args[number]) else None
+                    # A constant divided by a term has no bounds of this kind: it jumps at 0.
                     if value is None or (call.name == "div" and number == 0):
                         continue
                     sign = compare(value, 0)
@@ -139,6 +140,7 @@ class _Bounds:
         bounds = [self._bound(arg, side, depth) for arg, side in zip(args, sides, strict=True)]
         if any(each is None for each in bounds):
             return None
+        # The engine calculates, so that a bound is rounded just as the result is.
         parts = tuple(Scalar(each) for each in bounds)  # type: ignore[arg-type] # numbers
         return _small(Call(call.operator, parts, infix=call.infix))
 

@@ -261,6 +261,8 @@ class Refuter:
             if self._is_pure(expr):
                 if self._is_false(expr, state):
                     return Fails(position)
+            # The answer of an impure call is not known, but an expression also fails if a call in
+            # it has no value for these operands. Behind `not` it would hold.
             elif not expr.negated and not has_scope(expr):
                 for call in self._calls_in(expr):
                     if self._has_no_value(call, state):
@@ -562,6 +564,7 @@ class Refuter:
         """Return the support rules at a path, without defaults that are false; None if there are
         none.
         """
+        # A default of any other value stays, so that `_is_plain` refuses to split the rule.
         rules = [
             rule
             for module in self._support
@@ -744,6 +747,7 @@ def _order_of_sums(terms: Sequence[Term]) -> Iterator[_Link]:
                 sums.setdefault(term_text(part), {term_text(part): 0})[term_text(term)] = added
     for each in sums.values():
         for low, high in pairwise(sorted(each, key=each.__getitem__)):
+            # `<=` and not `<`: a sum is rounded, and may be equal to the term.
             yield _Link(low, "<=", high, None)
 
 
@@ -810,6 +814,7 @@ def _pair(one: Term, other: Term) -> dict[str, Term]:
     for first, second in pairs:
         if isinstance(first, Var) and isinstance(second, Var) and first != second:
             targets = {each.name for each in values.values() if isinstance(each, Var)}
+            # No variable is both replaced and put in: the order of replacements must not matter.
             if (
                 second.name not in values
                 and second.name not in targets

@@ -120,6 +120,7 @@ def _accepted_by(call: Call) -> tuple[Term, Language] | None:
                     return term, one_of([other.value])
                 name = _case_of(term)
                 if name is not None and term.args[0] == other:  # type: ignore[union-attr]
+                    # `lower(x) == x` holds if `x` has no character that `lower` changes.
                     return other, from_ranges(_outside_of(_changes(name)))
         case "internal.member_2", 2 if is_open(args[0]) and is_constant(args[1]):
             members = members_of(value_of(args[1]))
@@ -155,6 +156,7 @@ def _changes(name: str) -> Mapping[int, int]:
     points = [each for each in range(LAST + 1) if each not in _SURROGATES]
     text = "".join(map(chr, points))
     changed: str = Engine().prepare(f"{name}(input)").answer(text)
+    # INVARIANT: one character becomes one character; `before` in `languages` relies on it.
     assert len(changed) == len(points)
     pairs = zip(points, map(ord, changed), strict=True)
     return {point: other for point, other in pairs if point != other}

@@ -101,6 +101,7 @@ class Outside:
 Language: TypeAlias = Chars | Join | Star | Any_ | All | Outside
 
 NOTHING: Final[Language] = Chars(())
+# No repetition of nothing: only the empty text.
 EMPTY: Final[Language] = Star(NOTHING)
 CHARACTER: Final[Language] = Chars(((0, LAST),))
 ANYTHING: Final[Language] = Star(CHARACTER)
@@ -172,6 +173,8 @@ def before(language: Language, origin: Callable[[Ranges], Ranges]) -> Language:
 
     `origin` maps ranges to the characters that are replaced by them.
     """
+    # Each character becomes exactly one character, so the question which texts become one of a
+    # language may be put to each part of its expression, also below a complement.
     match language:
         case Chars(ranges):
             return Chars(origin(ranges))
@@ -397,6 +400,7 @@ class _Reader:
         self._at += 1
         if char in _CLASSES:
             return _CLASSES[char]
+        # With a letter or digit Go means something else (`\b`, `\x41`, `\pL`).
         if not char or not char.isascii() or char.isalnum() or char == "_":
             raise UnreadableError(self._pattern)
         return ((ord(char), ord(char)),)
@@ -411,6 +415,7 @@ class _Reader:
             ranges += self._range()
         if not ranges:
             raise UnreadableError(self._pattern)
+        # As in Go, `[^a]` matches a line feed, which `.` does not.
         return Chars(outside(ranges) if negated else merged(ranges))
 
     def _range(self) -> Ranges:
@@ -468,6 +473,9 @@ def is_empty(language: Language) -> bool:
     """Return True if the language has no text. False if it has one, and also after `MAX_STATES`
     states without a result.
     """
+    # The method is that of Brzozowski: a text is in a language if the derivative by its characters
+    # contains the empty text. Characters that no range of the expression tells apart have the same
+    # derivative, so one of each class is enough.
     characters = _representatives(language)
     seen, waiting = {language}, [language]
     while waiting:
