@@ -56,6 +56,13 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, list(arguments), standalone_mode=False)
 
 
+@pytest.mark.parametrize("program", [("serve",), ("proxy", "--daemon=/none")])
+@pytest.mark.parametrize("path", ["", "/", " "])
+def test_the_root_cannot_decide(program: tuple[str, ...], path: str) -> None:
+    message = "--decision must be the path of a document below the root"
+    assert message in str(run(*program, f"--decision={path}").exception)
+
+
 def test_process_serves_and_leaves_nothing_behind(policy: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "p.sock")
     command_line = [*SERVE, "--socket", path, "--policy", str(policy)]

@@ -111,8 +111,8 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that `ServiceOptions` and `ProxyOptions` have in common, by name.
 
     They come from the shared options and from --listen, --tls-ca-cert-file, --pdp and --policy.
-    Raise UsageError if they do not fit together, or if --timeout is not above 0 and at most 60
-    seconds.
+    Raise UsageError if they do not fit together, if --decision is the root, or if --timeout is not
+    above 0 and at most 60 seconds.
     """
     if params["pdp"] and params["policy"]:
         raise click.UsageError("--pdp cannot be combined with --policy")
@@ -125,6 +125,10 @@ def read_shared_options(params: Mapping[str, Any]) -> dict[str, Any]:
         )
     if not 0 < params["timeout"] <= 60:
         raise click.UsageError("--timeout must be above 0 and at most 60 seconds")
+    if not params["pdp"] and not params["decision"].strip("/ "):
+        raise click.UsageError(
+            "--decision must be the path of a document below the root, such as policy/docker/authz"
+        )
     shipped = with_shipped(params["data"]) if params["data"] else (str(PACK),)
     return {
         "listen": params["listen"],

@@ -27,6 +27,31 @@ def test_allowed_request_has_its_rule_and_no_reasons(shows_answers: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "path", "is_warned"),
+    [
+        (None, "a/allow", True),
+        ("package a\n\nallow := true", "policy/docker/authz", True),
+        ("package a\n\nallow := true", "a/alow", True),
+        ("package a\n\nallow := true", "a/allow", False),
+        ("package a\n\nallow := true", "/a", False),
+        ("package a\n\nallow if input.x", "a/allow", False),
+    ],
+)
+def test_a_decision_that_does_not_exist_is_a_warning_at_the_start(
+    tmp_path: Path,
+    text: str | None,
+    path: str,
+    is_warned: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if text is not None:
+        (tmp_path / "policy.rego").write_text(text)
+    EmbeddedPdp([str(tmp_path)], path=path, watch=False).close()
+    warnings = [each for each in caplog.records if "No request can be decided" in each.message]
+    assert [getattr(each, "decision", None) for each in warnings] == [path] * is_warned
+
+
+@pytest.mark.parametrize(
     ("text", "path", "result"),
     [
         ("package a\n\nallow := true", "a/allow", True),

@@ -5,6 +5,7 @@ Whatever fails in an evaluation is a PdpError, as it is when a decision point el
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ DECISION: Final = "policy/docker/authz"
 PACK: Final = Path(__file__).parents[1] / "policies"
 """The policies that are shipped."""
 _IGNORED: Final = ("*_test.rego",)
+_log: Final = logging.getLogger(__name__)
 
 
 def shipped_policies() -> list[Path]:
@@ -84,10 +86,19 @@ class EmbeddedPdp:
 
     def _read(self, before: Snapshot | None = None) -> Snapshot:
         """Read the policies and data, generate the code of the decision, set `_question`, and
-        return the snapshot. Unchanged modules of the snapshot `before` are used again. Raise
-        LoadError or RegoError if they cannot be loaded.
+        return the snapshot. A decision that does not exist is a warning in the log. Unchanged
+        modules of the snapshot `before` are used again. Raise LoadError or RegoError if they cannot
+        be loaded.
         """
         snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
+        if snapshot.is_nowhere(self._path):
+            # Not an error: the files may come later, and a daemon without its plugin denies
+            # everything as well.
+            _log.warning(
+                "No request can be decided: the policies have no document at the path of the "
+                "decision. Check --policy and --decision.",
+                extra={"decision": self._path, "policies": list(self._paths)},
+            )
         # While nobody waits: the first request after a reload would pay for the code otherwise.
         snapshot.warm([self._path])
         self._question = self._ask_for_members(snapshot)
