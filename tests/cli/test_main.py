@@ -62,6 +62,18 @@ def test_what_is_mistyped_gets_a_hint(
     assert f"hint: did you mean {hint}?\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--config-file", "--config-file=c.yaml", "--file"])
+def test_a_flag_in_place_of_an_argument_gets_a_hint(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "check", flag, "c.yaml"]) == 1
+    printed = capsys.readouterr().err
+    assert "hint: FILE is an argument without a flag\n" in printed
+    assert "did you mean" not in printed
+    assert run(["config", "check", "--set-fil=a=b"]) == 1
+    assert "hint: did you mean --set-file?\n" in capsys.readouterr().err
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version"]) == 0
     assert run(["--version"]) == 0

@@ -16,17 +16,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class Argument(click.Argument):
     """A positional argument with a help text, which releases of click before 8.5 accept and do not
-    show.
+    show. `flags` are flags that people may take it for: the error about one names the argument.
     """
 
-    def __init__(self, param_decls: Sequence[str], *, help: str, **attributes: Any) -> None:
+    def __init__(
+        self, param_decls: Sequence[str], *, help: str, flags: Sequence[str] = (), **attributes: Any
+    ) -> None:
         super().__init__(param_decls, **attributes)
         self.help = help
+        self.flags = flags
 
 
-def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
+def argument(
+    name: str, *, help: str, flags: Sequence[str] = (), **attributes: Any
+) -> Callable[[F], F]:
     """Return a decorator that gives a command a positional argument with a help text."""
-    return click.argument(name, cls=Argument, help=help, **attributes)
+    return click.argument(name, cls=Argument, help=help, flags=flags, **attributes)
 
 
 def style_option(*styles: str, default: str, help: str = "Output format.") -> Callable[[F], F]:

@@ -20,7 +20,13 @@ def command() -> None:
 
 
 @command.command("check")
-@argument("file", required=False, help="Configuration file; without it, only the options are read.")
+@argument(
+    "file",
+    required=False,
+    help="Configuration file; without it, only the options are read.",
+    # As the other commands name it.
+    flags=("--config-file", "--file"),
+)
 @overrides.option
 @overrides.file_option
 def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str, ...]) -> int:

@@ -274,12 +274,29 @@ def _near(wrong: str, group: click.Command) -> list[str]:
     return [f"hint: did you mean {name}?" for name in get_close_matches(wrong, names, 1)]
 
 
+def _operand_of(error: click.UsageError) -> str:
+    """Return the name of the operand that an unknown flag such as `--file` stands for; "" if it
+    stands for none.
+    """
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    from doorward.cli.arguments import Argument  # imported before, unless the flag is the program's
+
+    for param in error.ctx.command.get_params(error.ctx):
+        if isinstance(param, Argument) and error.option_name in param.flags:
+            return param.human_readable_name
+    return ""
+
+
 def _usage(error: click.UsageError) -> str:
     """Return the indented lines below a usage error: usage, the command for help, and a hint."""
     if error.ctx is None:
         return "  doorward --help"
     lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]
-    if isinstance(error, click.NoSuchOption) and error.possibilities:
+    operand = _operand_of(error)
+    if operand:
+        lines.append(f"hint: {operand} is an argument without a flag")
+    elif isinstance(error, click.NoSuchOption) and error.possibilities:
         lines.append(f"hint: did you mean {error.possibilities[0]}?")
     elif hint := getattr(error, "hint", ""):
         lines.append(f"hint: {hint}")
