@@ -71,7 +71,10 @@ class Redirect:
             if not 0 < port < 65536:
                 raise ValueError(f"`{port}` is not a port from 1 to 65535")
         if not 0 <= self.user < _USERS:
-            raise ValueError(f"`{self.user}` is not a numeric user id from 0 to {_USERS - 1}")
+            raise ValueError(f"`{self.user}` is not a numeric user id from 1 to {_USERS - 1}")
+        # The connections of the proxy's user pass: those of every process of root would.
+        if self.user == 0:
+            raise ValueError("Envoy must not run as root: choose another user id than 0")
         if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
             raise ValueError(f"more than {_PORTS} ports are listed: list fewer")
         if len(self.networks) > _NETWORKS:
