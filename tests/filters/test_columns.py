@@ -268,6 +268,33 @@ def test_refusals_say_why_and_what_to_write(body: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "builtins"),
+    [
+        ("io.jwt.decode(input.docs.name)[0].a == 1", ["io.jwt.decode"]),
+        ("io.jwt.decode(input.docs.name)[0].a", ["io.jwt.decode"]),
+        ("not io.jwt.decode(input.docs.name)[0].a == 1", ["io.jwt.decode"]),
+        ('some x in split(input.docs.name, ","); lower(x) == "a"', ["split"]),
+        ('x := split(input.docs.name, ",")[0]; y := x; y == "a"', ["split"]),
+        ('a := split(input.docs.name, ",")[0]; substring(a, 0, 1) == "a"', ["split", "substring"]),
+    ],
+)
+def test_a_built_in_that_no_filter_can_have_is_the_only_error_about_its_result(
+    body: str, builtins: list[str]
+) -> None:
+    message = refusal(body)
+    errors = [line for line in message.splitlines() if "pe_fragment_error" in line]
+    named = [line.rpartition("`")[0].rpartition("`")[2] for line in errors]
+    assert (named, "__local" in message) == (builtins, False)
+
+
+def test_other_errors_beside_a_built_in_are_named_too() -> None:
+    message = refusal("io.jwt.decode(input.docs.name)[0].a == 1; input.docs.size + 1 > 3")
+    assert "invalid builtin `io.jwt.decode`" in message
+    assert "gt: nested call operand: plus(input.docs.size, 1)" in message
+    assert "2 errors occurred" in message
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("time.parse_rfc3339_ns(input.events.expires) > 5", "does not store the zone of a time"),

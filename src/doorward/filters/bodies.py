@@ -45,6 +45,7 @@ from doorward.rego.tools import (
     Term,
     Var,
     path_text,
+    walk,
 )
 
 __all__ = ["BodyReader", "names_of"]
@@ -120,6 +121,7 @@ class BodyReader:
             [without_idle(expr) if expr.withs else expr for expr in body], scope, needed
         )
         never = False
+        failed: list[tuple[Expr, int]] = []
         # Negated ones last: they may use the rows that the others choose, and choose none
         # themselves.
         for expr in sorted(rest, key=_IS_NEGATED):
@@ -135,6 +137,7 @@ class BodyReader:
                     # Its result is a generated variable, which says nothing to the author.
                     message, hint = f"invalid builtin `{foreign}`", builtin_hint(foreign)
                 self._comparer.fail(expr.span, message, hint=hint)
+                failed.append((expr, count))
                 continue
             if isinstance(holds, bool):
                 never = never or not holds
@@ -144,7 +147,33 @@ class BodyReader:
                 self._comparer.fail(
                     expr.span, f'invalid statement "{self._comparer.text(expr)}"', hint=COLUMN
                 )
+            if len(self._comparer.faults) > count:
+                failed.append((expr, count))
+        if len(failed) > 1:
+            self._drop_consequences(failed, scope)
         return None if never else scope.around(needed)
+
+    def _drop_consequences(self, failed: Sequence[tuple[Expr, int]], scope: Scope) -> None:
+        """Drop the errors of expressions that read the result of a built-in that no filter can
+        have: they would name its generated variable. The errors on the built-ins stay. `failed` has
+        the expressions of a body with errors, each with the number of errors before it.
+        """
+        results: set[str] = set()
+        for expr, _ in failed:
+            names = _open_variables(expr, scope)
+            if isinstance(expr.term, Call) and _foreign_builtin(expr.term):
+                results |= names & {each.name for each in expr.term.args[-1:] if type(each) is Var}
+            elif not results.isdisjoint(names):
+                results |= names
+        faults = self._comparer.faults
+        ends = [*(start for _, start in failed[1:]), len(faults)]
+        left = faults[: failed[0][1]]
+        for (expr, start), end in zip(failed, ends, strict=True):
+            # INVARIANT: an error on a built-in is never dropped, since without errors the filter
+            # counts.
+            if _foreign_builtin(expr.term) or results.isdisjoint(_open_variables(expr, scope)):
+                left += faults[start:end]
+        faults[:] = left
 
     # Variables
 
@@ -567,6 +596,12 @@ def _foreign_builtin(term: object) -> str:
     known = is_comparing(name) or name in FUNCTIONS or name in _PATTERNS or name in _EQUATIONS
     is_own = term.operator.head.name == "data" or name.startswith("internal.")
     return "" if known or is_own else name
+
+
+def _open_variables(expr: Expr, scope: Scope) -> set[str]:
+    """Return the names of the variables in an expression that have no meaning in the scope."""
+    names = {node.name for node in walk(expr) if isinstance(node, Var) and is_variable(node)}
+    return {name for name in names if scope.meaning(name) is None}
 
 
 def _asks_rules(call: Call) -> bool:
