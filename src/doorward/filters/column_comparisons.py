@@ -111,6 +111,7 @@ def _compare_value(
         return holds if operator == "eq" else any_of([holds, IsNull(field)])
     if operator == "eq":
         return NEVER
+    # `lt` and `lte` are left: all values of a lower type are less, and null is in any case.
     return ALWAYS if RANKS[kind] < RANKS[other] else IsNull(field)
 
 
@@ -240,6 +241,7 @@ def _compare_json(field: Field, operator: str, value: Scalar | list[Scalar]) -> 
             same = [all_of([there, Compare(field, "eq", each, kind)]) for each in constants]
         else:
             same = [all_of([there, Compare(field, operator, value, kind)])]
+    # `lt` and `lte` are left: all values of the types before that of the value are less.
     if operator != "eq" and rank:
         same.append(JsonType(field, JSON_TYPES[:rank]))
     return any_of(same)
@@ -310,5 +312,6 @@ def compare_columns(
     if operator == "eq":
         return both_null
     if RANKS[kind] < RANKS[other_kind]:
+        # Any value on the left is less than any on the right, and null is less than both.
         return there if operator == "lt" else any_of([there, null])
     return all_of([null, there]) if operator == "lt" else null

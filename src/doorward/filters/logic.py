@@ -149,6 +149,7 @@ class _Maker(Generic[T]):
             case Comparison():
                 return self._comparison(condition, rows)
             case Group(conditions, negated):
+                # Behind an even number of negations a condition that holds allows again.
                 self._refuses ^= negated
                 holds = self.conditions(conditions, rows)
                 self._refuses ^= negated
@@ -311,6 +312,7 @@ class _Maker(Generic[T]):
                 )
             if column.kind != "moment":
                 return [NEVER]
+            # Beyond these times the built-in is undefined: its result has 64 bits.
             first = Compare(Field(field.table, field.column), "gte", FIRST_NS, "moment")
             return [first, replace(first, operator="lte", value=LAST_NS)]
         if column.kind == "json":

@@ -140,6 +140,7 @@ class _Reader:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
         elif isinstance(term, Ref) and isinstance(term.head, Var) and term.head.name == "data":
             names = [part.value for part in term.args if isinstance(part, Scalar)]
+            # Partial evaluation puts the rules that it keeps below `data.partial`, as OPA's does.
             if names[:1] == ["partial"]:
                 self._comparer.fail(term.args[-1].span, self._support_fault(names), hint=RULE)
             else:

@@ -92,6 +92,7 @@ class _Narrowing:
         """
         before = len(self._needers)
         for event in log:
+            # In this order, since most events stay allowed and need a single decision.
             if not allows(self._narrower.answer(event)) and allows(self._version.answer(event)):
                 self._restore(event)
         return len(self._needers) > before

@@ -160,6 +160,7 @@ def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
         yield Chunk(path, 0, total, None, total)
         return
     start = 0
+    # What is appended from now on is not read, except the rest of a line that is being written.
     while start < total:
         file.seek(min(start + size, total))
         rest = file.readline(MAX_LINE)
