@@ -9,7 +9,7 @@ import pytest
 
 from doorward.docker.proxy.labels import CREATING, label_owner
 from doorward.docker.request.call import AuthzRequest, Caller
-from doorward.docker.request.input import Draft, begin_input
+from doorward.docker.request.input import Draft, begin_input, finish_input
 from doorward.docker.request.owners import LABEL
 
 ANN = Caller("ann", "peer")
@@ -82,3 +82,24 @@ def test_every_creation_with_a_body_is_known() -> None:
     paths = ("configs", "containers", "networks", "secrets", "services", "volumes")
     actions = {draft_of(f"/v1.41/{each}/create", {}).route.action for each in paths}
     assert actions | {"image.build"} == CREATING
+
+
+def test_labels_of_one_user_are_not_in_the_same_request_of_another() -> None:
+    # In the order of Go's encoder, so that the third request is read by a template.
+    host = {"Binds": None, "ContainerIDFile": "", "Mounts": [VOLUME]}
+    body = json.dumps({"Image": "a", "HostConfig": host}, separators=(",", ":")).encode()
+    is_by_template = []
+    for user in ("ann", "ann", "ann", "bob"):
+        caller = Caller(user, "peer")
+        headers = {"content-type": "application/json"}
+        request = AuthzRequest(
+            "POST", "/v1.41/containers/create", user, "peer", headers, body, caller=caller
+        )
+        draft = begin_input(request)
+        is_by_template.append(draft.notes.template is not None)
+        labelled = label_owner(draft, user)
+        assert labelled.body["HostConfig"]["Mounts"] == [
+            {**VOLUME, "VolumeOptions": {"Labels": {LABEL: user}}}
+        ]
+        assert finish_input(labelled, lambda path: path)["owner"]["labels"] == [user]
+    assert is_by_template[-2:] == [True, True]

@@ -6,6 +6,7 @@ A label that names somebody else stays as it is, and the policy refuses it.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from doorward.docker.request.input import Draft
@@ -30,8 +31,8 @@ def label_owner(draft: Draft, owner: str) -> Draft:
     """Return the draft with the owner's label on what the request creates, including new volumes of
     a container; a label that is there already stays.
 
-    The body is changed in place. Requests that create nothing, and builds with malformed labels,
-    are unchanged.
+    The body is changed in place, but for its HostConfig, which is replaced. Requests that create
+    nothing, and builds with malformed labels, are unchanged.
     """
     action = draft.route.action
     if action == "image.build":
@@ -43,12 +44,25 @@ def label_owner(draft: Draft, owner: str) -> Draft:
     task = (body.get("TaskTemplate") or {}).get("ContainerSpec")
     if type(task) is dict:
         _add(task, owner)
-    for parent in (body.get("HostConfig"), task):
-        for mount in (parent or {}).get("Mounts") or ():
-            if mount and mount.get("Type") == "volume":
-                mount["VolumeOptions"] = mount.get("VolumeOptions") or {}
-                _add(mount["VolumeOptions"], owner)
+        if task.get("Mounts"):
+            task["Mounts"] = _label_volumes(task["Mounts"], owner)
+    host = body.get("HostConfig")
+    if type(host) is dict and host.get("Mounts"):
+        body["HostConfig"] = {**host, "Mounts": _label_volumes(host["Mounts"], owner)}
     return draft
+
+
+def _label_volumes(mounts: Iterable[Any], owner: str) -> list[Any]:
+    """Return the mounts with the owner's label on the volumes among them."""
+    labelled = []
+    for mount in mounts:
+        if mount and mount.get("Type") == "volume":
+            # Copies: a template shares its mounts with the requests of other users.
+            options = dict(mount.get("VolumeOptions") or {})
+            _add(options, owner)
+            mount = {**mount, "VolumeOptions": options}
+        labelled.append(mount)
+    return labelled
 
 
 def _add(parent: dict[str, Any], owner: str) -> None:
