@@ -257,6 +257,7 @@ def _bench_server(text: str, input: Value | Undefined, options: dict[str, Any]) 
             metrics = answer.get("metrics", {}).items()
             return {name: value for name, value in metrics if type(value) is int}
 
+        # Not measured: the first request also pays for the connection and for compiling its query.
         ask()
         for _ in range(options["count"]):
             click.echo(_as_text(_measure(ask), options), nl=False)

@@ -117,6 +117,7 @@ class BenchServer:
             "--server",
             f"--addr=unix://{self._path}",
         ]
+        # A file: a pipe that nobody reads would stop the server once it is full.
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._process = subprocess.Popen(
             [*command, "--log-level=error", *self._arguments], stdout=self._log, stderr=self._log

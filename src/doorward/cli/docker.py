@@ -122,6 +122,8 @@ command.add_command(proxy)
 def serve(**arguments: Any) -> int:
     """Run the plugin: answer the daemon's calls until a signal ends it."""
     configure(arguments["log_level"], "json")
+    # INVARIANT: before the first thread, which inherits the mask: only the `sigwait` of
+    # `Service.run` or the watchdog may take these signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     options = _service_options(arguments)
     try:
@@ -129,6 +131,7 @@ def serve(**arguments: Any) -> int:
             listener, ours = bind(options)
             has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
             code = Watchdog(listener, unlink=ours, has_served=has_served).run()
+            # None: this is the child that the watchdog forked, and goes on as the plugin.
             if code is not None:
                 return code
         service = Service(options)

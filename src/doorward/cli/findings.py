@@ -74,6 +74,7 @@ def _annotation(finding: Diagnostic) -> str:
 
 def _data(text: str) -> str:
     """Return a text as the message of a GitHub annotation."""
+    # The percent sign first: the other escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -42,6 +42,7 @@ def waiting(work: str, stream: TextIO | None = None) -> Iterator[None]:
         yield
     finally:
         ended.set()
+        # Before the line is erased, or the thread could draw it once more.
         thread.join()
         sign.erase()
 

@@ -65,7 +65,9 @@ _EDGE: Final = Edge("docker-decision", "Decision failed: denied")
 PROBE_HEADER: Final = "X-Doorward-Probe"
 """A request with this header is remembered, so that the installer can tell whether one arrived."""
 
+# dockerd asks for it once in its life, and does not start with any other answer.
 _ACTIVATION: Final = b'{"Implements":["authz"]}'
+# On the path as it was sent: a ping in another spelling is decided like every request.
 _PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
 FEW_PATHS: Final = 16
 """Host paths that are followed without a thread."""
@@ -254,6 +256,8 @@ class Plugin:
         try:
             response = self._reply(call, may_wait=False)
         except WaitError:
+            # The same `call`: what was read of it is not read again, and its time counts from its
+            # arrival.
             return Waiting(partial(self._reply, call, may_wait=True), self._history)
         self._history.end(begun)
         return response
@@ -262,6 +266,8 @@ class Plugin:
         """Decide a call, as `_decide`, and return the answer; WaitError if it has to wait and
         `may_wait` is False.
         """
+        # Always 200: dockerd takes any other status for a failure of the plugin (500 to the
+        # client), and at 200 it ignores `Err` beside `Allow`.
         return Response(200, to_reply(self._decide(call, may_wait=may_wait)))
 
     def judge(
@@ -300,6 +306,7 @@ class Plugin:
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", decided=False)
         except FAULTS as fault:
+            # The client gets the identifier only: the text of a fault may quote the request.
             _EDGE.report(fault, **{"decision-id": call.decision_id})
             verdict = Verdict(False, f"internal error ({call.decision_id})", "doorward:fault")
         if self._audit is not None:
@@ -325,6 +332,7 @@ class Plugin:
             request = call.request = call.request or parse_request(call.body)
             if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
                 return None
+        # On the loop a slow decision would hold up every other call.
         if not may_wait and (self._waits or self._history.is_slow):
             raise WaitError
         input_doc = call.input = call.known or self._read(call, may_wait=may_wait)
@@ -439,6 +447,8 @@ def _resolve_in_time(resolve: Resolve) -> Resolve:
 
 def _text_of(request: AuthzRequest) -> bytes:
     """Return the text of a request without a body, the key under which its input is cached."""
+    # INVARIANT: every field is in it, the caller too: the input of one caller must never be found
+    # for another.
     return repr(request).encode()
 
 

@@ -98,7 +98,9 @@ LISTEN_FD: Final = "DOORWARD_LISTEN_FD"
 STUCK_AFTER: Final = 120.0
 """Seconds in which the loop must have come round, and one of many calls have ended: twice the
 longest time for a decision."""
+# SD_LISTEN_FDS_START of sd_listen_fds(3).
 _FIRST_INHERITED: Final = 3
+# The type that dockerd asks for in `Accept`.
 _HEADERS: Final = b"content-type: application/vnd.docker.plugins.v1.2+json\r\n"
 
 _log: Final = logging.getLogger(__name__)
@@ -183,6 +185,7 @@ def take_inherited() -> socket.socket | None:
     """
     if LISTEN_FD in os.environ:
         return open_inherited(os.environ[LISTEN_FD])
+    # As in sd_listen_fds(3): children inherit the variables without being meant.
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     if os.environ.get("LISTEN_FDS") != "1":

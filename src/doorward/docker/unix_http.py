@@ -49,6 +49,7 @@ def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0
     """
     connection = UnixConnection(path, timeout)
     try:
+        # With an empty Host, as dockerd calls plugins.
         connection.request("POST", call, body, {"Host": ""})
         response = connection.getresponse()
         content = response.read(_MAX_ANSWER)

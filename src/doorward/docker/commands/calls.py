@@ -66,6 +66,7 @@ def read_docker_command(text: str, user: str) -> AuthzRequest:
     send several requests, and unclosed quotes.
     """
     try:
+        # A shell drops an escaped line break; shlex would put it into the word.
         words = shlex.split(text.replace("\\\n", " "))
     except ValueError as error:
         raise CommandError(f"the docker command is not complete: {error}") from None

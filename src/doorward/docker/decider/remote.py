@@ -236,6 +236,8 @@ class _Connection:
         else:
             plain = socket.create_connection((host, url.port), timeout=_remaining(until))
             self.address = str(plain.getpeername()[0])
+            # http.client writes head and body apart: Nagle's algorithm would hold the body back
+            # until the head is acknowledged.
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock: _TimedSocket | _TimedTlsSocket
         try:

@@ -64,6 +64,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 def _question() -> bytes:
     """Return the bytes of an HTTP/2 connection with one gRPC call without fields on stream 1."""
     fields = b"".join(
+        # RFC 7541, 6.2.2: a literal that enters no table; each length is below 127, so one byte.
         bytes((0, len(name))) + name.encode() + bytes((len(value),)) + value.encode()
         for name, value in _FIELDS
     )

@@ -271,6 +271,7 @@ def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[
     """
     url = status.url if status is not None else installed.url
     if status is not None:
+        # By the running plugin: its options decide, and not those of this command.
         answer = call_plugin(installed.listens, TRIAL, timeout=_TRIAL)
         reason = answer["Undecided"] if answer else "the plugin does not answer"
     elif url:

@@ -305,11 +305,13 @@ class Systemd:
         """Disable, end and remove both units and the socket. Raise DaemonError if systemctl
         fails.
         """
+        # The service first: a call at its socket would start it again.
         for unit in reversed(self._units):
             if (self.folder / unit).exists():
                 _systemctl("disable", "--now", unit)
                 (self.folder / unit).unlink()
         _systemctl("daemon-reload")
+        # With `RemoveOnStop=no` systemd leaves the file.
         Path(self.socket).unlink(missing_ok=True)
 
 

@@ -276,6 +276,7 @@ class Exchange:
             response = await self._response(answer)
             keeps = await self._pass_on(reading, response, view)
         finally:
+            # A daemon may answer before it has the whole body; nobody reads the rest of it.
             if upload is not None:
                 upload.cancel()
                 with suppress(asyncio.CancelledError):
@@ -296,6 +297,7 @@ class Exchange:
             return None
         if body.ended:
             return None
+        # Before `100 Continue`: a client that waits for it need not send the body at all.
         if reading.head.length > MOST_JSON:
             raise RefusedError(413, f"request body is larger than {MOST_JSON} bytes")
         self._continue(reading)
@@ -403,6 +405,8 @@ class Exchange:
         """
         content = request.head + request.body
         self._check_client()
+        # The daemon may be closing an idle connection: a body that is still to come from the client
+        # could not be sent a second time.
         is_short = self._request is not None and self._request.ended and not reading.is_taken_over
         idle = self._daemon.take_idle() if is_short else None
         if idle is not None:
@@ -542,6 +546,8 @@ class Exchange:
         """
         try:
             content = await self._edit_answer(body, edit)
+        # The edits take the daemon's form for granted. An answer of another one must not pass
+        # without them.
         except (ValueError, KeyError, TypeError, AttributeError):
             raise RefusedError(
                 502, "the Docker daemon's answer has a form that cannot be filtered"

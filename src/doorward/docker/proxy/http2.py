@@ -58,6 +58,7 @@ MOST_STREAMS: Final = 1024
 """Open streams of one connection."""
 _OURS: Final = 16_384
 """Bytes of a frame that every peer accepts."""
+# SETTINGS_HEADER_TABLE_SIZE as both sides begin with it (RFC 9113, 6.5.2).
 _TABLE: Final = 4096
 _METHOD: Final = re.compile(
     rb"/(?:moby\.buildkit\.v1\.(?:Control|frontend\.LLBBridge)|grpc\.health\.v1\.Health)/[A-Za-z]{1,64}"
@@ -133,6 +134,7 @@ class Frames:
         size = high << 8 | low
         if size > MOST_FRAME:
             raise CutError
+        # RFC 9113, 4.1: the first bit of the number is reserved, and ignored.
         return Frame(kind, flags, stream & 0x7FFFFFFF, await self._exactly(size))
 
     async def _exactly(self, size: int) -> bytes:
@@ -308,6 +310,7 @@ class Relay:
             self._stop(frame.stream, pending, reason)
             return
         content = bytes(pending.content)
+        # Without counting credit: `MOST_SOLVE` is less than the daemon grants each stream.
         for at in range(0, len(content), _OURS):
             is_last = ends and at + _OURS >= len(content)
             flags = Flag.END_STREAM if is_last else 0
@@ -348,6 +351,7 @@ class Relay:
         headers, size = self._decoder.decode(block, MOST_BLOCK)
         if size > MOST_BLOCK or not frame.stream & 1:
             raise CutError
+        # RFC 9113, 5.1.1: the numbers of new streams only grow, so this one was opened before.
         if frame.stream <= self._highest:
             self._relay_trailers(frame, headers)
             return
@@ -399,6 +403,7 @@ class Relay:
         pass.
         """
         content_type = request.get(b"content-type") or b""
+        # Go's server hands every other type to the engine API, past what is decided here.
         is_call = request.method == b"POST" and content_type.split(b";")[0].split(b"+")[0] == (
             b"application/grpc"
         )
@@ -420,6 +425,7 @@ class Relay:
             fields = [(b":status", b"403")]
         flags = Flag.END_HEADERS | Flag.END_STREAM
         self._client.write(bytes(Frame(FrameType.HEADERS, flags, stream, encode(fields))))
+        # RFC 9113, 8.1: after a complete response, this asks the client not to send the rest.
         code = _SIZE.pack(ErrorCode.NO_ERROR)
         self._client.write(bytes(Frame(FrameType.RST_STREAM, 0, stream, code)))
 

@@ -39,6 +39,8 @@ SINGLE: Final = frozenset(
     }
 )
 """Fields of a request that may be there once."""
+# Origin form only (RFC 9112, 3.2.1). The daemon serves the absolute form as well, but no client
+# sends it.
 _REQUEST: Final = re.compile(rb"([A-Z]{3,16}) (/[!-~]{0,65535}) HTTP/1\.1")
 _STATUS: Final = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]{0,200})?")
 _NAME: Final = bytes(

@@ -24,6 +24,7 @@ from doorward.docker.request.call import Caller
 
 __all__ = ["Names", "Peer", "PeerError", "read_peer"]
 
+# Since Linux 6.5; Python has no name for it.
 SO_PEERPIDFD: Final = 77
 _CREDENTIALS: Final = struct.Struct("3i")
 _NAMESPACES: Final = ("pid", "user", "cgroup")

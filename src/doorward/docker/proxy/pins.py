@@ -45,6 +45,7 @@ NEW: Final = 60.0
 """Seconds in which a container must be there for which a folder was pinned."""
 _DETACH: Final = 2
 """MNT_DETACH."""
+# One number on all architectures that Docker runs on.
 _OPENAT2: Final = 437
 _HOW: Final = struct.Struct("=QQQ")
 _NO_LINKS: Final = 0x02 | 0x04
@@ -145,6 +146,7 @@ class Pins:
                 },
                 file,
             )
+            # Before the rename: a crash of the host must not leave an empty file under the name.
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._state)
@@ -423,6 +425,7 @@ def _open(path: str) -> int:
     Raise PinError if the path does not exist, cannot be opened, or has a symbolic link anywhere on
     the way.
     """
+    # -100 is AT_FDCWD, which an absolute path ignores; 24 is the size of `open_how`.
     how = ctypes.create_string_buffer(_HOW.pack(os.O_PATH | os.O_CLOEXEC, 0, _NO_LINKS), _HOW.size)
     descriptor = _libc.syscall(
         _OPENAT2, ctypes.c_int(-100), ctypes.c_char_p(os.fsencode(path)), how, ctypes.c_size_t(24)

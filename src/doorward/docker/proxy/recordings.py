@@ -115,6 +115,7 @@ class Recordings:
         RecordingError if its file cannot be created or written.
         """
         now = time.gmtime()
+        # A decision point elsewhere may have chosen the identifier: no path may come of it.
         name = "".join([c if c.isalnum() or c == "-" else "_" for c in decision_id[:64]])
         path = f"{self._folder}/{time.strftime('%Y%m%dT%H%M%SZ', now)}-{name}.jsonl"
         begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)

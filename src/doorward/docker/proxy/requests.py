@@ -74,6 +74,7 @@ def read_request(head: RequestHead) -> Reading:
     find = _known_route if len(head.target) <= SHORT else _find_route
     action, kind, route = find(head.method, head.target)
     upgrade = head.upgrade
+    # `attach/ws` is the only route that speaks WebSocket, and it speaks nothing else.
     if upgrade not in _TAKEN_OVER.get(action, ()) or (
         (upgrade == "websocket") is not route.endswith(_WEBSOCKET)
     ):
@@ -162,6 +163,7 @@ def _framing(reading: Reading, content: bytes) -> Fields:
     if reading.kind == "stream" and not reading.is_taken_over and reading.head.length:
         length = reading.head.length
         sized = ("Transfer-Encoding", "chunked") if length < 0 else ("Content-Length", str(length))
+        # Whatever type the client gave: the daemon would take the fields of a form for the query.
         return [("Content-Type", "application/x-tar"), sized]
     # RFC 9110, 8.6: no length where the method gives a body no meaning.
     if reading.head.method in ("GET", "HEAD", "DELETE"):

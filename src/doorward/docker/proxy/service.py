@@ -318,6 +318,7 @@ def _bind(path: str, group: str) -> socket.socket:
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
         listener = unix_sockets.bind_unix(path, mode=0o600, backlog=BACKLOG)
         if group:
+            # In this order: with the mode first, the group of this process could connect meanwhile.
             os.chown(path, -1, gid)
             os.chmod(path, 0o660)
         return listener

@@ -184,8 +184,10 @@ class TarReader:
         through.
         """
         checksum = block[148:156]
+        # POSIX: the sum of all bytes of the header, with blanks in place of the checksum.
         if _octal(checksum) != sum(block) - sum(checksum) + len(checksum) * ord(" "):
             raise TarError("body is not a tar archive, or is compressed by other means than gzip")
+        # The daemon tells a compressed archive by its first bytes, which are those of this name.
         if self._is_first:
             start = block[:4].rstrip(b"\0")
             if not _PRINTABLE.fullmatch(start) or start.startswith(_BZIP2):
@@ -204,6 +206,7 @@ class TarReader:
         if magic == _POSIX:
             if _text(prefix):
                 name = _text(prefix) + b"/" + name
+        # In GNU's format, times and the map of a sparse file stand there.
         elif prefix.strip(b"\0"):
             raise TarError("archive has headers of an old format: write it as ustar, pax or GNU")
         # The mark of star's format, which Go's reader takes apart in another way.

@@ -26,6 +26,7 @@ MOST_HEAD: Final = 128 * 1024
 FEWEST: Final = 64
 """Bytes of a chunk on average, of a body that is read as a whole: each has its cost."""
 FREE_CHUNKS: Final = 1024
+# Without extensions (RFC 9112, 7.1.1): none has a meaning here, and readers differ about them.
 _CHUNK: Final = re.compile(rb"[0-9A-Fa-f]{1,12}")
 _LONGEST_LINE: Final = 64
 

@@ -162,6 +162,7 @@ def parse_target(uri: str) -> Target:
     if len(uri) > MAX_TARGET:
         raise MalformedRequestError(f"request target is longer than {MAX_TARGET} characters")
     rest, _, query = uri.partition("?")
+    # RFC 9112, 3.2.2: dockerd serves the absolute form too, and looks at its path alone.
     if not rest.startswith("/") and (scheme := _SCHEME.match(rest)):
         rest = rest[scheme.end() :] or "/"
     path, route, version = (_known_path if len(rest) <= _SHORT else _parse_path)(rest)

@@ -449,6 +449,7 @@ class _Questions:
         """
         if self._deadline is None:
             raise WaitError
+        # One deadline for all questions: the policy is not evaluated before the last answer.
         timeout = self._deadline - time.monotonic()
         if timeout <= 0:
             raise TimeoutError("no time is left to ask the Docker daemon")

@@ -96,6 +96,7 @@ def resolve_path(path: str) -> str | None:
     as one with a NUL.
     """
     try:
+        # Not strict: the daemon creates a folder of `Binds` that does not exist.
         return os.path.realpath(path)
     except (OSError, ValueError):
         return None
@@ -121,6 +122,7 @@ def resolver(root: str) -> Resolve:
         """
         done: list[str] = []
         waiting = path.split("/")[::-1]
+        # Links may lead in a circle, which the kernel would end with ELOOP.
         for _ in range(_MAX_STEPS):
             if not waiting:
                 return "/" + "/".join(done)
@@ -247,6 +249,7 @@ def finish_input(draft: Draft, resolve: Resolve = resolve_path) -> Input:
         views |= archive_views(request.archive, route.action, target.query, views)
         if views["archive"]["kinds"]:
             notes.views.add("archive")
+    # Before anything takes a value from them: `target` and `BindMounts` below come from the views.
     views = secrets.mask_views(views)
     if body is None and route.kind == "withheld":
         views["registry"] = ""  # only the body says which
@@ -340,6 +343,7 @@ def _check_version(text: str, minimum: tuple[int, ...]) -> None:
     """
     if not text:
         return
+    # Cut, since clients choose the text and the cache keeps it.
     parts = _version(text[:_LONGEST_VERSION])
     if not parts:
         raise AmbiguousRequestError("API version in the path must be written like 1.45")
@@ -456,8 +460,11 @@ def _views_by_template(body: Any, target: Target, notes: Notes, resolve: Resolve
     has other fields that matter; the views must then be built in full.
     """
     template = notes.template
+    # By identity: where a proxy has labelled volumes, another object stands there, of which the
+    # template's views know nothing.
     if template is None or body["HostConfig"] is not notes.host or any(map(body.get, _SEEN)):
         return None
+    # The head may have it where the template has none, and its views are without it then.
     if body.get(_NETWORKS) is not template.members.get(_NETWORKS):
         return None
     if template.prepared is None:

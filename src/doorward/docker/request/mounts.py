@@ -286,6 +286,7 @@ def volume_mounts(
         return []
     if driver not in ("", "local"):
         return [_mount("DriverOpts", "other", "", target, driver=driver, unresolved=True)]
+    # An option that only a newer daemon reads could name a folder.
     if not options.keys() <= _VOLUME_OPTIONS:
         return [_mount("DriverOpts", "other", "", target, driver="local", unresolved=True)]
     kind = (options.get("type") or "").lower()

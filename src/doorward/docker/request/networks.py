@@ -61,6 +61,7 @@ def create_network(
     addresses: list[str] = []
     links = list(host.get("Links") or ())
     for name, endpoint in endpoints.items():
+        # Both: the daemon may look the network up by either, so a policy has to allow either.
         names |= {name, network_reference(name, endpoint or {})}
         addresses += _addresses(endpoint or {})
         links += (endpoint or {}).get("Links") or ()

@@ -328,6 +328,7 @@ def _mask_settings(body: Any, env: bool) -> Any:
 
 _BY_ACTION: Final[Mapping[str, Callable[[Any, bool], Any]]] = {
     "system.auth": _drop,
+    # Old clients send the credentials of the registry in the body of a push.
     "image.push": _drop,
     "plugin.push": _drop,
     "secret.create": _mask_secret,

@@ -152,6 +152,7 @@ def _apply_option(view: Security, key: str, value: str) -> None:
         # A profile is a whole file; that it is not the default is what counts.
         view[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
     elif key == "no-new-privileges":
+        # The texts that strconv.ParseBool takes for true; the option alone means true as well.
         view["no_new_privileges"] = value in ("", "true", "1", "t", "T", "TRUE", "True")
     elif key == "label" and value == "disable":
         view["label_disabled"] = True

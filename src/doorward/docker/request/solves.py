@@ -105,6 +105,7 @@ def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     _UnreadableError if it is cut or longer than nine bytes.
     """
     value = 0
+    # Nine bytes: a tenth one is for negative numbers, which none of the known fields has.
     for shift in range(0, 63, 7):
         if at >= len(content):
             raise _UnreadableError
@@ -209,6 +210,7 @@ def _control(content: bytes) -> dict[str, Any]:
     RequestError for values that cannot be read.
     """
     fields = _fields(content, _OF_CONTROL)
+    # Also of those that are not read below: of two values, readers take different ones.
     for number in (1, 2, 5, 8, 11, 14):
         _one(fields, number)
     request = _Request()

@@ -208,6 +208,7 @@ class _Plugin:
     """One child process of the watchdog, with its last messages. `pid` is 0 in the child itself."""
 
     def __init__(self, listener: socket.socket) -> None:
+        # Datagrams, as for sd_notify(3): a message is never cut or joined to the next.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         ours.settimeout(ROUND)
         self._signs = ours
@@ -280,6 +281,7 @@ class _Plugin:
         return text.rpartition(")")[2].split()[0] == "T"
 
     def send(self, number: signal.Signals) -> None:
+        # Reaped by `has_ended` alone: until then the number cannot become another process's.
         if not self.has_ended:
             os.kill(self.pid, number)
 

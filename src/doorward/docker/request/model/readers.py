@@ -364,6 +364,7 @@ def struct_reader(
         # Read in place: bodies have some sixty fields, and nobody else has this object.
         keyed = value
         before = len(notes.faults)
+        # Not of large objects: clients choose the names, and a shape holds them all.
         shape = (*keyed, *map(type, keyed.values())) if len(keyed) <= _MOST_FIELDS else ()
         nulls = known.get(shape)
         if nulls is None:

@@ -114,6 +114,7 @@ def _read_struct(name: str) -> tuple[Struct, Reader]:
             readers[field] = reader
         if field in _EMPTY_COUNTS:
             empty_counts[field] = text.partition(_MARK)[2]
+    # Daemons up to 26 read the fields of a HostConfig at the top of the body as well.
     refused = _refused_fields(fields) if name == "ContainerCreate" else frozenset()
     struct = Struct(name, fields, refused)
     together = OBJECTS.get(_TABLE["objects"].get(name, ""))

@@ -101,6 +101,7 @@ class Templates:
         binds = read_compact(body[start + len(_HOST) : end])
         if binds is not None and type(binds) is not list:
             return None
+        # None is also the answer of `read_compact` for what it does not read.
         if binds is None and body[start + len(_HOST) : end] != b"null":
             return None
         return self._join(head, template, binds, notes)
@@ -140,6 +141,7 @@ class Templates:
 
         Nothing is stored for a tail that is long, unreadable, or has faults or unknown fields.
         """
+        # A hash is enough here: with a collision a tail is learned at its first request.
         mark = hash(tail)
         slot = mark % _SLOTS
         if self._seen[slot] != mark:

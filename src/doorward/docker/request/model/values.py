@@ -83,6 +83,7 @@ _BUILD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 def _is_new(pattern: re.Pattern[str], value: str) -> bool:
     """Return True if a name matches the pattern and cannot be the identifier of something else."""
+    # The daemon looks for names before identifiers: such a name would stand in for another object.
     return bool(pattern.fullmatch(value)) and not _IDENTIFIER.fullmatch(value.lstrip("/"))
 
 
@@ -198,6 +199,8 @@ def is_host_path(value: str) -> bool:
     return len(value) < 4096 and value.isprintable() and _HOST_PATH.fullmatch(value) is not None
 
 
+# Colons divide an entry of `Binds`, commas and backslashes the options of mount(2), `=` their
+# values; braces begin a template of Go.
 _HOST_PATH: Final = re.compile(r"""/[^\\,:"'`{}=]*""")
 _SPECIAL: Final = frozenset("\\,:\"'`{}=")
 
