@@ -291,15 +291,17 @@ class PDP:
         most of the work. `size` is the approximate memory of input and result in bytes; it bounds
         the queue of the log.
         """
-        if self._sink is not None:
+        sink = self._sink  # another thread may take it away meanwhile
+        if sink is not None:
             snapshot, now = self._snapshot, time_ns()
             fields = decision, input, snapshot, handler_ns, request_context, size, now, None
-            self._sink.record(_to_answered(Answered, fields))
+            sink.record(_to_answered(Answered, fields))
 
     def close(self) -> None:
         """Write the decisions that are still queued for the decision log, and close it."""
-        if self._sink is not None:
-            self._sink.close()
+        sink = self._sink
+        if sink is not None:
+            sink.close()
 
 
 def _note_cause(error: Exception) -> None:

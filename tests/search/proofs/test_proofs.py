@@ -499,6 +499,13 @@ def test_the_checker_refuses_other_bounds_and_rules(refutation: Step) -> None:
     assert not Checker(engine, [*engine.trees.values()]).accepts(refutation, MORE_TEXTS)
 
 
+def test_a_position_has_one_name() -> None:
+    """A negative one would name an expression again, where a step demands two of them."""
+    assert checker().accepts(Contradiction(0, 1), TEXTS)
+    assert not checker().accepts(Contradiction(-len(TEXTS), 1), TEXTS)
+    assert not checker().accepts(Contradiction(0, 1 - len(TEXTS)), TEXTS)
+
+
 def checker() -> Checker:
     engine = Engine({"support.rego": SUPPORT})
     return Checker(engine, [*engine.trees.values()])

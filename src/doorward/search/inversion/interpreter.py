@@ -752,10 +752,11 @@ class Interpreter:
         def text(values: Sequence[Any]) -> str:
             return "".join(map(_write_inserted, values))
 
-        template = "".join(part if isinstance(part, str) else "%v" for part in parts)
+        texts = (part.replace("%", "%%") if isinstance(part, str) else "%v" for part in parts)
+        template = "".join(texts)
         # A text is the value of its own lens; all others are values in braces.
         values = [lens for lens, part in zip(lenses, parts, strict=True) if part is not lens.value]
-        operands = [constant(template.replace("%%", "%")), array_lens(values)]
+        operands = [constant(template), array_lens(values)]
         sprintf = self._policy.registry.get("sprintf")
         lens = call_lens(sprintf, lambda o: self._apply("sprintf", o), operands, ())
         lens.value = text([each.value for each in lenses])

@@ -144,6 +144,19 @@ class _Premises:
     values: tuple[tuple[str, Any], ...] = ()
 
 
+class _ByPosition(tuple[Expr, ...]):
+    """The expressions that hold at a step. IndexError for a negative position: it would be a second
+    name of an expression, and steps compare positions.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, position: Any) -> Any:
+        if type(position) is int and position < 0:
+            raise IndexError(position)
+        return super().__getitem__(position)
+
+
 class Checker:
     """Checks the steps of a proof against one residual. `engine` has the policies and the support
     modules, `support` are these modules. `input` is the known part of the input,
@@ -198,7 +211,7 @@ class Checker:
         CompileError, EvalError, ParseError, IndexError and ValueError mean that a step does not
         fit.
         """
-        exprs = premises.exprs
+        exprs = _ByPosition(premises.exprs)
         match refutation:
             case Contradiction(positive, negative):
                 one, other = exprs[positive], exprs[negative]
@@ -611,13 +624,14 @@ class Checker:
         assumed value; also if the term is the whole input and another term has an assumed value, or
         the other way round.
         """
-        source = premises.exprs[cases.source]
+        exprs = _ByPosition(premises.exprs)
+        source = exprs[cases.source]
         if has_inner(source) or not self._is_steady(source):
             return False
         if cases.reader is None:
             values = self._values(source, cases.term)
         else:
-            reader = premises.exprs[cases.reader]
+            reader = exprs[cases.reader]
             is_read = cases.reader != cases.source and not reader.negated and not reader.withs
             is_read &= not has_inner(reader) and reads(reader, cases.term)
             is_denial = source.negated and isinstance(source.term, Ref)
