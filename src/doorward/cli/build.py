@@ -268,6 +268,7 @@ def _check_signing(paths: Sequence[str], options: Mapping[str, Any], *, bundle: 
 
 
 def _fail(message: str) -> int:
+    # On standard output, where `opa build` prints it.
     click.echo(f"error: {message}")
     return 1
 

@@ -129,6 +129,8 @@ _CONSUMER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})=(/[^,]+)(?:,group=([
 def proxy(**params: Any) -> int:
     """Run a proxy for the daemon's API, on sockets that identify their callers."""
     configure(params["log_level"], "json")
+    # INVARIANT: before the first thread, which inherits the mask: only the `sigwait` of
+    # `ProxyService.run` may take these signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         service = ProxyService(_options(params))

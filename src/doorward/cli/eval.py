@@ -455,6 +455,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
         metadata=True,
         environment=Environment(tokens=VerifiedTokens(), on_print=_print),
         traced=traced,
+        # Coverage is about the rules that the index leaves, as in OPA.
         indexed=request.coverage,
         timers=timers,
         saved=saved_programs.saved_programs(),

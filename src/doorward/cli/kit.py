@@ -185,6 +185,7 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
 
     Raise ClickException if one exists already, unless `force`, or cannot be written.
     """
+    # All before the first is written: a refusal leaves no half of a deployment.
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise click.ClickException(f"{folder / there[0]} exists; use --force to overwrite it")

@@ -192,6 +192,7 @@ def run(arguments: list[str]) -> int:
     """
     try:
         code: Any = cli.main(arguments, prog_name="doorward", standalone_mode=False)
+    # A UsageError as well, whose text is the help: so it comes first.
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0

@@ -71,6 +71,7 @@ _ACTIVATION: Final = b'{"Implements":["authz"]}'
 _PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
 FEW_PATHS: Final = 16
 """Host paths that are followed without a thread."""
+# Without it, 16,384 bind mounts with many links each took a thread for ten seconds.
 RESOLVING: Final = 2.0
 """Seconds in which the links of all host paths of a request are followed; a path that is left then
 counts as one that the system refuses."""

@@ -181,6 +181,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
+        # Of RSA alone, where a client encrypts the secret to the key: these are EC keys.
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,

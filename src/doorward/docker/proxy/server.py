@@ -309,6 +309,7 @@ class _Caller:
                 result.set_result(caller)
 
         work = partial(self._server.look_up, uid)
+        # With a history of its own: how long a directory server takes says nothing of decisions.
         if not self._pool.submit(work, resolve, Cancellation(), History()):
             raise PeerError("too many requests wait for their user to be looked up: try again")
         caller = await result

@@ -272,6 +272,8 @@ class Body:
             self._left -= len(piece)
             if not self._left and await wire.line():
                 raise CutError
+            # Further only if a whole line is certainly there: what was read must not wait for the
+            # peer.
             if len(wire.data) < _LONGEST_LINE and wire.data != LAST_CHUNK:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

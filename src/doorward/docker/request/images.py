@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 _HUB: Final = "docker.io"
+# The daemon reads the first as docker.io, and docker.io stands for the second.
 _HUB_HOSTS: Final = ("index.docker.io", "registry-1.docker.io")
 _DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _TAG: Final = re.compile(r"[\w][\w.-]{0,127}", re.ASCII)

@@ -44,6 +44,7 @@ UNKNOWN: Final = Route("", re.compile(""), "unknown", "stream", LOOSE, _NOTHING)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
+    # Names may have slashes, as those of images do: the order of the routes tells them apart.
     return re.compile(path.replace("{name}", "(?P<name>.+)").replace("{other}", "(?P<other>.+)"))
 
 
