@@ -209,6 +209,7 @@ class Parts:
     def add(self, part: Part) -> None:
         """Watch `part` from now on, also beside others of the same name."""
         with self._lock:
+            # A new list, since `problems` goes through the old one without the lock.
             self._parts = [*self._parts, part]
 
     def remove(self, part: Part) -> None:
@@ -240,12 +241,14 @@ class SignalSafeEvent(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self._is_told = False
+        # Its `put` may interrupt another call of it, as Python documents.
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
         return self._is_told
 
     def set(self) -> None:
+        # First, so that a thread which the bell wakes finds the event set.
         self._is_told = True
         self._bell.put(None)
 

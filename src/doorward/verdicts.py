@@ -56,6 +56,8 @@ _GO_TYPES: Final = {
     "object": "map[string]interface {}",
     "set": "[]interface {}",
 }
+# RFC 9110, sections 5.6.2 and 5.5. No line break is among them, with which a policy that copies
+# from a request would let its sender add headers.
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _LONGEST_SHOWN: Final = 60

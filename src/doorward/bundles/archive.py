@@ -100,6 +100,8 @@ class _Bounded:
         """Return up to `size` decompressed bytes, b"" at the end, and subtract them from the
         allowance of the archive and of one header. Raise `ArchiveError` beyond either.
         """
+        # The limits are looked at afterwards: the library reads at most `_BLOCK` at once, so no
+        # more than that is unpacked too much.
         content = self._stream.read(size)
         self._left -= len(content)
         self._total -= len(content)

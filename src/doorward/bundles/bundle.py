@@ -248,6 +248,7 @@ def _verify_and_read(
     `members`, becomes a `BundleError` with the bundle's name.
     """
     try:
+        # In one order, from which the digest and the first error follow.
         everything = sorted(members)
         # Before anything is parsed: an unverified bundle must not reach a parser.
         _verify("", everything, verification)
@@ -348,6 +349,7 @@ def _is_read(name: str) -> bool:
     WebAssembly.
     """
     base = name.rpartition("/")[2]
+    # By its end, as in OPA: a manifest in a folder has to be read to be refused (`_manifest`).
     return name.endswith((".rego", MANIFEST, SIGNATURES)) or base in (*_DATA, _PATCH, _WASM)
 
 

@@ -33,6 +33,8 @@ Operator: TypeAlias = Literal["add", "remove", "replace"]
 
 OPERATORS: Final[Mapping[str, Operator]] = {"add": "add", "remove": "remove", "replace": "replace"}
 
+# What Go's `strconv.Atoi` reads. No array has an index of more digits, and `int` raises ValueError
+# for some thousand of them.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 
 

@@ -258,6 +258,7 @@ def check_roots(manifests: Mapping[str, Manifest]) -> None:
     conflicts: set[str] = set()
     bundles: set[str] = set()
     paths = {name: manifest.root_paths for name, manifest in manifests.items()}
+    # In both directions, as `_first_above` finds only roots that lie above.
     for (one, first), (other, second) in permutations(paths.items(), 2):
         for root in first:
             above = _first_above(root, second)

@@ -50,6 +50,7 @@ _HASHES: Final = {
 _DEFAULT_VERIFIER: Final = "_default"
 """The name in `plugin` for OPA's own way of signing."""
 _DOCUMENTS: Final = ("data.json", "data.yaml", ".manifest")
+# An escaped backslash is matched, too, since what follows it is text: `\\u003c` stays.
 _ESCAPED: Final = re.compile(r"\\\\|\\u(003c|003e|0026)")
 
 
@@ -136,6 +137,7 @@ def verify(
     for name, content in files:
         full = f"{folder.strip('/')}/{name}" if folder else name
         listed = full if full in signed else name
+        # Before the patterns: what they match may be listed, too, and must not be left over below.
         entry = signed.pop(listed, None)
         if any(matches(pattern, each) for pattern in verification.exclude for each in (full, name)):
             continue
@@ -237,6 +239,7 @@ def _check(name: str, content: bytes, entry: _Signed) -> None:
         raise SignatureError(f"unsupported hashing algorithm: {entry.algorithm}")
     content = hashed_content(name, content)
     digest = hashlib.new(_HASHES[entry.algorithm], content, usedforsecurity=False).hexdigest()
+    # As bytes, since `compare_digest` raises TypeError for a text that is not ASCII.
     if not hmac.compare_digest(digest.encode(), entry.hash.lower().encode()):
         raise SignatureError(f"{name}: digest mismatch (want: {entry.hash}, got: {digest})")
 

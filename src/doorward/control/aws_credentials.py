@@ -40,6 +40,8 @@ _SESSION_SECONDS: Final = 3_600.0
 _TOKEN_SECONDS: Final = 86_400.0
 """The most seconds for which a password of ECR, the keys of a session and the token of a session
 are used, whatever a service says of their expiry."""
+# No parser of XML, whose entities would have to be bounded: keys and tokens are of characters that
+# XML does not escape.
 _STS: Final = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken)>([^<]{1,4096})</")
 _RESERVED: Final = re.compile(rb"[^A-Za-z0-9\-._~/%]")
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
@@ -53,6 +55,7 @@ class AwsAuth(httpx.Auth):
     again.
     """
 
+    # The signature covers a digest of the content, which httpx must have read before `auth_flow`.
     requires_request_body = True
 
     def __init__(
@@ -196,10 +199,12 @@ def _environment(_: AwsSource, __: Fetch) -> _Keys:
 
 def _sections(path: str) -> configparser.ConfigParser:
     """Read an INI file of AWS profiles. CredentialsError if it cannot be read or parsed."""
+    # Without interpolation, for which a `%` in a secret is an error.
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(read_text(path))
     except configparser.Error:
+        # Not the parser's text: it quotes the line, which may be a secret.
         raise CredentialsError(f"{path}: not an INI file with profiles") from None
     return parser
 
@@ -423,6 +428,7 @@ class _Session:
                 }
             }:
                 until = rest.get("expiration")
+                # In milliseconds, unlike the other times of these services.
                 until = until // 1000 if type(until) is int else 0
                 keys = AwsKeys(access, secret, session.region, token)
                 return keys, _seconds_left(until, _SESSION_SECONDS)
@@ -533,6 +539,7 @@ def _seconds_left(until: float, longest: float) -> float:
 def _seconds(text: str) -> float:
     """Return a time such as 2026-01-02T03:04:05Z as Unix seconds; 0 if it is not valid."""
     try:
+        # Older versions of the `aws` command write `UTC` behind the time.
         when = datetime.fromisoformat(text.replace("UTC", "Z"))
     except ValueError:
         return 0.0

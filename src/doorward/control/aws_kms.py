@@ -62,6 +62,7 @@ class KmsSigner:
         body = {
             "KeyId": self._key.name,
             "Message": base64.b64encode(digest).decode(),
+            # The digest, since KMS takes messages of at most 4096 bytes.
             "MessageType": "DIGEST",
             "SigningAlgorithm": self._key.algorithm,
         }

@@ -139,6 +139,8 @@ def _derive_key(access_key: str, secret_key: str) -> EllipticCurvePrivateKey:
 
     for counter in range(1, 256):
         context = access_key.encode() + bytes([counter])
+        # SP 800-108: the counter, the label, a zero, the context, and the number of bits to derive
+        # (256).
         fixed = b"\x00\x00\x00\x01" + _SCHEME.encode() + b"\x00" + context + b"\x00\x00\x01\x00"
         number = int.from_bytes(hmac.digest(f"AWS4A{secret_key}".encode(), fixed, "sha256"), "big")
         if number < _ORDER - 2:

@@ -350,6 +350,8 @@ class Bundles:
         try:
             self._store.activate({name: bundle}, timers=timers)
         except (LoadError, ManifestError, RegoError):
+            # These errors another bundle may cure, by other roots or a rule that was missing; not
+            # the others of `_FAILURES`.
             if not waiting or bundle.changes is not None:
                 raise
             try:
@@ -357,6 +359,8 @@ class Bundles:
                 self._store.activate({**bundles, name: bundle}, timers=timers)
             except _FAILURES:
                 waiting = {}
+            # Outside of the inner `except`, so that the error of this bundle alone is raised, and
+            # not that of all together.
             if not waiting:
                 raise
         else:
@@ -466,6 +470,8 @@ class _Poller:
         options = self.options
         if self._task is not None or options.trigger == "manual":
             return
+        # Longer than a request may take (`Downloader` adds a minute to its wait); the rest is for
+        # reading and activating the bundle.
         within = WITHIN + 2 * (options.polling.long_polling or 0) + 300.0
         self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
@@ -502,6 +508,7 @@ class _Poller:
             # to send it again.
             downloader.etag = ""
         else:
+            # The ETag of what is in force, so that the refused bundle is sent, and tried, again.
             downloader.etag = self._active
             return self._pause_after_failure()
         self._failures = 0

@@ -69,6 +69,8 @@ class ChunkEncoder:
         `too_large`. Adjusts the size from which `add` returns True.
         """
         text = b"[" + b",".join(events) + b"]"
+        # INVARIANT: the same events give the same bytes, so without a time: `deliveries` names the
+        # object of a chunk in S3 by its digest.
         content = gzip.compress(text, LEVEL, mtime=0)
         if len(content) <= self._limit:
             # A few events say little of how well many are compressed.
@@ -78,6 +80,7 @@ class ChunkEncoder:
         if len(events) == 1:
             self.too_large.append(len(content))
             return []
+        # Not below the limit: so much text fits, however little it can be compressed.
         self._guess = max(self._guess / GROWTH, float(self._limit))
         # The compressed size is known only afterwards: two halves are tried in its place.
         half = len(events) // 2

@@ -203,6 +203,8 @@ class ServiceClient:
                 with_deadlines(httpx.Client(verify=verify, transport=self._transport)) as client,
                 finished_by(until),
             ):
+                # No redirects, which httpx does not follow by itself: the request may hold a secret
+                # in its body.
                 response = client.send(request, stream=True)
                 try:
                     body = _read_body(response, until, TOKEN_BYTES, named)
@@ -235,6 +237,7 @@ class ServiceClient:
         with self._lock:
             if self._closed:
                 raise ServiceError("shutting down")
+            # Before they are read: a change in between is seen by the next request.
             files = tuple(map(_signature, self._files))
             before, current = self._current, self._current
             if current is None or current.files != files:
@@ -351,6 +354,7 @@ def _tls(service: Service) -> ssl.SSLContext:
     with `allow_insecure_tls` nothing is verified. ServiceError if a file cannot be read or used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As Go's client does by default.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     authority = service.ca_certificate
     if not authority or service.system_ca_required:
@@ -364,6 +368,7 @@ def _tls(service: Service) -> ssl.SSLContext:
     except OSError as error:
         raise ServiceError(f"service `{service.name}`: {_fault_of_files(service, error)}") from None
     if service.allow_insecure_tls:
+        # In this order: Python refuses CERT_NONE while names are checked.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

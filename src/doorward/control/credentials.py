@@ -117,8 +117,10 @@ class _RegistryAuth(httpx.Auth):
         and repeat the request. CredentialsError if there is no token.
         """
         if self._inner is not None:
+            # Its first step alone: each of them only adds to the request, and expects no response.
             next(self._inner.auth_flow(request))
         authorization = request.headers.get("authorization")
+        # `v2/NAME` of `v2/NAME/manifests/TAG` and of `v2/NAME/blobs/DIGEST`, which one token opens.
         repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
         known = self._tokens.get(repository)
         if known is not None and self._clock() < known.until:
@@ -160,6 +162,8 @@ class _RegistryAuth(httpx.Auth):
                 f"{response.status_code}, not with a token"
             )
         document = document_of(response, "the response of the registry")
+        # The Distribution's specification: `access_token` for clients of OAuth2, and 60 seconds if
+        # the response names no time.
         text = _check_token(
             document.get("token") or document.get("access_token"), "the registry returned no token"
         )
@@ -260,6 +264,8 @@ def _lifetime(seconds: object) -> float:
     most `_LONGEST`; 0.0 if it is not a finite number.
     """
     try:
+        # By its text: Azure sends a string, and a huge integer becomes infinity, where `float` of
+        # it would raise OverflowError.
         number = float(str(seconds or 0))
     except ValueError:
         return 0.0
@@ -342,6 +348,7 @@ def _fetch_gcp(options: GcpMetadata, fetch: Fetch) -> tuple[str, float]:
             f"error retrieving gcp ID token from {url} {response.status_code}: "
             f"{reasons.get(response.status_code, 'unexpected error')}"
         )
+    # Its lifetime is only in its claims, which are not read here.
     if kind == "identity":
         return _check_token(response.text, "gcp's metadata service returned no token"), 0.0
     document = document_of(response, "the response of gcp's metadata service")

@@ -64,6 +64,7 @@ def _events(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     text = gzip.decompress(content).decode("utf-8", errors="replace")
     start = 1
     while text[start : start + 1] == "{":
+        # By its place, so that the text of an event is passed on as it is, with its numbers.
         event, end = _DECODER.raw_decode(text, start)
         yield text[start:end], event
         start = end + 1
@@ -76,6 +77,7 @@ def _time(event: Mapping[str, Any]) -> datetime:
 
 def _nanoseconds(event: Mapping[str, Any]) -> int:
     """Return the time of a decision in nanoseconds since the epoch."""
+    # As integers: a float holds no nanoseconds since the epoch.
     fraction = event["timestamp"][19:].strip(".Z")
     return int(_time(event).timestamp()) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
 

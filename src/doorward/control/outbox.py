@@ -171,6 +171,8 @@ class DiskOutbox:
             self._folder = self._lock_part(folder)
             self._journal = self._path(_JOURNAL)
             self._recover()
+            # Only after `_recover`: O_TRUNC would empty the journal that an ended process left in
+            # this part.
             self._file = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
             raise SpoolError(f"{folder}: {describe_os_error(error)}") from None
@@ -197,6 +199,8 @@ class DiskOutbox:
         """Try to lock the folder `part`. Return True if this object now holds the lock, False if
         another holds it; raise OSError if its lock file cannot be opened.
         """
+        # The kernel frees the lock however the process ends. The file is never deleted: otherwise
+        # one process could lock the deleted file, and another a new one of its name.
         descriptor = os.open(os.path.join(part, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -257,8 +261,11 @@ class DiskOutbox:
             # Without its end, the last one was being written when the process was killed.
             complete = [line for line in lines[:-1] if _is_json(line)]
             self._count_lost("torn", len([line for line in lines if line]) - len(complete))
+            # INVARIANT: `encode` returns the events that it held before, too. They are in this
+            # outbox's own journal, which `put` empties.
             dropped = self.put(self._encode(complete))
             self._count_lost("buffer_size_limit_bytes_exceeded", dropped)
+            # Last: a crash before it sends these events twice, and loses none.
             os.unlink(journal)
 
     def _adopt(self, path: str) -> None:
@@ -304,6 +311,8 @@ class DiskOutbox:
             unwritten = 0
             for chunk in chunks:
                 self._number += 1
+                # Names in order are chunks in order of age; with the number of events, a damaged or
+                # dropped file need not be read to count them.
                 name = f"{time.time_ns():020d}-{self._number:06d}-{chunk.events}{_END}"
                 try:
                     self._write(self._path(name), chunk.content)
@@ -329,6 +338,8 @@ class DiskOutbox:
         """
         new = f"{path}.new"
         try:
+            # Without `fsync`: the file outlives a killed process all the same, and after a power
+            # cut its checksum tells.
             with open(new, "wb") as file:
                 file.write(content)
             # The rename is atomic: a later run reads a complete chunk or none.

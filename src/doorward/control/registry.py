@@ -25,6 +25,7 @@ _MANIFESTS: Final = ", ".join(
     )
 )
 _MAX_MANIFEST: Final = 4 << 20
+# Possessive (`++`, `*+`), so that a text that does not match is not tried in many ways.
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-_]++(?::[0-9]++)?|\[[0-9a-fA-F:.]++\](?::[0-9]++)?")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*+(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*+)*+")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -135,6 +136,8 @@ def _layer(manifest: dict[str, Any]) -> tuple[str, int]:
     for each in layers if isinstance(layers, list) else ():
         if isinstance(each, dict) and each.get("mediaType") == LAYER:
             digest, size = each.get("digest"), each.get("size")
+            # INVARIANT: the digest has this form. It becomes a part of the blob's path, and an
+            # ETag.
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
                 raise RegistryError(
                     f"the digest of the bundle's layer, `{str(digest)[:80]}`, is not "

@@ -159,6 +159,7 @@ class _Thread:
         self._clock.wait(self._wakes, self._pause)
         if self._stop.is_set():
             return False
+        # Before the round: a wake during it begins the next one.
         self._wakes.clear()
         self._part.beat()
         self._pause = drive(self._job.round())
@@ -214,6 +215,7 @@ class Schedule:
         """Run the rounds that are due up to their first request; return the seconds until the next
         one is due, infinity if none is.
         """
+        # Chosen before one begins: a task that is due again at once must not keep others waiting.
         due = [each for each in self._tasks if each.due <= self._clock.now()]
         for task in due:
             task.begin()

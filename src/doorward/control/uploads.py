@@ -223,6 +223,8 @@ class Uploads:
             pause = backoff(options.max_delay, self._failures - 1)
         else:
             pause = choose_delay(options.min_delay, options.max_delay)
+        # After a failure a full chunk does not end the pause: the service would be asked at once,
+        # again and again.
         if options.trigger == "immediate" and not self._failed:
             self._clock.wait(self._due, pause)
         else:
@@ -241,6 +243,8 @@ class Uploads:
         self._flushes.wait()
         if self._stop.is_set():
             return False
+        # A call of `send` between the two lines is not heard: then it sends all without this
+        # thread.
         self._drain()
         self._flushes.clear()
         return True

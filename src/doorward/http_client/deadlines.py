@@ -19,6 +19,8 @@ import httpx
 
 __all__ = ["finished_by", "with_deadlines"]
 
+# By context, since httpx passes nothing of the caller's down to a connection; each thread has its
+# own.
 _UNTIL: Final[ContextVar[float]] = ContextVar("doorward_exchange_until", default=inf)
 
 
@@ -38,6 +40,7 @@ def with_deadlines(client: httpx.Client) -> httpx.Client:
     """Change a client so that its waits observe `finished_by`, and return it. Transports that are
     not httpx's are unchanged.
     """
+    # Its private parts, since httpx offers no way to give it a network backend.
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx.HTTPTransport):
             pool = transport._pool
@@ -75,6 +78,8 @@ class _Backend(httpcore.NetworkBackend):
         """Connect over TCP within `timeout` seconds and the exchange's deadline;
         httpcore.ConnectTimeout after the earlier of them.
         """
+        # The time is for each address of the host, one after the other, and the resolution of its
+        # name has no limit: Python offers none.
         left = _seconds_left(timeout, httpcore.ConnectTimeout)
         return _Stream(
             self._inner.connect_tcp(host, port, left, local_address, socket_options=socket_options)

@@ -18,6 +18,7 @@ STEP: Final = 1 << 18
 MAX_MEMBERS: Final = 10_000
 """The largest number of gzip members in a body: many without content would take much time."""
 _SLICE: Final = 1 << 16
+# The `wbits` of zlib: 31 stands for the header of gzip, 15 for that of zlib.
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -119,5 +120,6 @@ def _steps(unzip: zlib._Decompress, piece: bytes, name: str) -> Iterator[bytes]:
         if content:
             yield content
         piece = unzip.unconsumed_tail
+        # After a full step there may be more output, even without more input.
         if not piece and len(content) < STEP:
             return
