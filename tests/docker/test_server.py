@@ -283,6 +283,21 @@ def test_file_that_is_no_socket_stays(path: str) -> None:
     assert Path(path).read_text() == "precious"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_a_plugin_listens_on_addresses_of_both_families(host: str) -> None:
+    if host == "[::1]" and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    listener = bind_tcp(f"{host}:0")
+    assert listener.getsockname()[0] == host.strip("[]")
+    listener.close()
+
+
+@pytest.mark.parametrize("address", ["localhost", ":8443", "localhost:x", "localhost:65536", ""])
+def test_an_address_of_another_form_is_refused(address: str) -> None:
+    with pytest.raises(BindError, match=f"listen {address}: expected HOST:PORT"):
+        bind_tcp(address)
+
+
 def test_remote_plugin_speaks_with_certified_daemons_only(tmp_path: Path) -> None:
     make_authority(tmp_path)
     issue_server(tmp_path, ["127.0.0.1"])

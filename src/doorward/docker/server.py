@@ -26,12 +26,11 @@ from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
 from doorward.base.cancellation import Cancellation
-from doorward.base.digits import parse_digits
 from doorward.base.os_errors import describe_os_error
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
-from doorward.transport import unix_sockets
+from doorward.transport import listeners, unix_sockets
 from doorward.transport.http1 import messages
 from doorward.transport.http1.bodies import BodyBudget
 from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
@@ -134,12 +133,11 @@ def bind_tcp(address: str) -> socket.socket:
     """Return a socket that listens at `host:port`; raise BindError for another form or if it cannot
     be bound.
     """
-    host, _, digits = address.rpartition(":")
-    port = parse_digits(digits)
-    if not host or port is None or port > 65535:
+    host, port = listeners.split_host_port(address) or ("", 0)
+    if not host:
         raise BindError(f"listen {address}: expected HOST:PORT")
     try:
-        return socket.create_server((host.strip("[]"), port), backlog=BACKLOG)
+        return listeners.bind_tcp(host, port, backlog=BACKLOG)
     except OSError as error:
         raise BindError(f"listen {address}: {describe_os_error(error)}") from None
 
