@@ -208,6 +208,7 @@ class _Reader:
         if self.body.startswith(self.dash):
             return
         end = self.body.find(b"\n" + self.dash) + 1 or len(self.body)
+        # `>=`, where `_line` has `>`: these lines are without their `\n`.
         if max(map(len, self.body[:end].split(b"\n"))) >= _LINE_LIMIT:
             raise RequestParseError("multipart: NextPart: bufio: buffer full")
         self.at = end

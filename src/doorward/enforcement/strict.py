@@ -210,6 +210,8 @@ def _check_header_names(headers: Mapping[str, str]) -> None:
     if len(names) <= MAX_REMEMBERED:
         if len(_right_names) > MAX_REMEMBERED:
             _right_names.clear()
+        # Threads may add and clear at once. A name is here only after its check, so that at worst
+        # it is checked again.
         _right_names.update(headers)
 
 

@@ -293,6 +293,7 @@ class _SilentStreams:
             return False
         self.part.beat()
         timeout = min(RECEIVE_TIMEOUT, CROWDED_TIMEOUT) if is_crowded else RECEIVE_TIMEOUT
+        # A copy: the threads of calls add and remove theirs meanwhile.
         for context, began in list(self._began.items()):
             # Oldest first: all that follow are younger.
             if monotonic() - began < timeout:

@@ -154,6 +154,7 @@ def _boolean_answer(
     """
     response = auth.CheckResponse()
     response.status.code = code
+    # OK is 0, which protobuf does not write: without this the answer would have no status.
     response.status.SetInParent()
     if ok_response:
         response.ok_response.SetInParent()
@@ -192,6 +193,7 @@ def _to_answer(
     response = auth.CheckResponse()
     headers = [_to_header(*pair) for pair in read_headers(result, "headers", "response headers")]
     _add_metadata(response.dynamic_metadata, result)
+    # Cleared for v2, here and below, and not left out: a malformed field is an error there, too.
     if version == "v3":
         response.dynamic_metadata["decision_id"] = decision_id
     else:

@@ -134,6 +134,7 @@ def _check_options(options: Bootstrap) -> None:
         *("timeout", "upstream_timeout", "response_timeout"),
         *("max_connections", "max_heap", "max_response"),
     ):
+        # Not `<= 0`, which NaN is not either.
         if not getattr(options, name) > 0:
             raise ValueError(f"`{name}` must be greater than 0")
     for name in ("max_body", "trusted_hops"):
@@ -206,6 +207,7 @@ def _to_listener(options: Bootstrap) -> Document:
     return {
         "name": "ingress",
         "address": address,
+        # By this Envoy also limits how much of a body its filters may hold.
         "per_connection_buffer_limit_bytes": max(
             32 * _KIB, options.max_body, options.max_response if options.responses else 0
         ),
@@ -360,6 +362,7 @@ def _to_head_length() -> Document:
                         "append": {
                             "header": {
                                 "key": "content-length",
+                                # An empty value adds no header, unless `keep_empty_value` is set.
                                 "value": f"%CEL({denied} ? '0' : '')%",
                             },
                             "append_action": "ADD_IF_ABSENT",
@@ -461,6 +464,8 @@ def _to_application(options: Bootstrap) -> Document:
         (options.upstream,),
         {
             "common_http_protocol_options": {"idle_timeout": "4s"},
+            # HTTP/1.1, which is named even without options: Envoy requires the choice of a
+            # protocol.
             "explicit_http_config": {"http_protocol_options": {}},
         },
     )

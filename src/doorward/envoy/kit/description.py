@@ -118,6 +118,7 @@ class Description:
 
     def __post_init__(self) -> None:
         _check(self)
+        # For the checks in it.
         self.redirect()
 
     def redirect(self, *, host: bool = False) -> Redirect:

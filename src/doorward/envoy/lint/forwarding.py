@@ -48,6 +48,7 @@ class _Directive:
     def below(self) -> Iterator[_Directive]:
         """Yield this directive and all directives inside its block, level by level."""
         waiting = [self]
+        # The list grows while it is walked through.
         for each in waiting:
             waiting += each.block
         yield from waiting
@@ -210,6 +211,8 @@ def _check_frontend(file: str, lines: Sequence[tuple[int, list[str]]]) -> Iterat
     taken: set[str] = set()
     is_closed = refuses_underscores = False
     for number, words in lines:
+        # More than three words are a condition, under which the header may stay, or match other
+        # names.
         if words[:2] == ["http-request", "del-header"] and len(words) == 3 and not asks:
             taken.add(words[2].lower())
         if words[:2] == ["http-request", "deny"] and "req.hdr_names" in words:

@@ -97,6 +97,8 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
         # All other findings about ext_authz would follow from this one.
         return
     position = names.index(_CHECK)
+    # The filter of responses may stand behind the check: from requests it only removes headers
+    # such as `accept-encoding` and `range`.
     if [name for name in names[position + 1 :] if name != _RESPONSES] != [_ROUTER]:
         yield "envoy-check-not-last", "ext_authz is not the last filter before the router", filters
     if _RESPONSES in names and names[names.index(_RESPONSES) + 1 :] != [_ROUTER]:

@@ -128,6 +128,7 @@ def div(x: Any, y: Any) -> int | Number:
     """The quotient of two numbers: exact if it is an integer, otherwise rounded to 64 bits of
     mantissa. Dividing by zero is an error; LimitError for a result with too many digits.
     """
+    # Without 0, whose sign is found below.
     if type(x) is int and type(y) is int and x and y:
         quotient, rest = divmod(x, y)
         if not rest:

@@ -184,6 +184,8 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
         if not isinstance(item, dict):
             refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
     united: Object = {}
+    # By id: parts of the operands live as long as this runs, and cannot have the id of a freed
+    # copy.
     copied: set[int] = set()
     for item in context.checked_iter(objects, 1):
         _unite(united, cast(Object, item), copied, last_text=True)

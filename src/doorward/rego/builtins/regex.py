@@ -113,6 +113,8 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
     text: str | bytes = value if value.isascii() else data
     start = end = 0
     for spans in _matches(context, regex, data, -1):
+        # As in Go's Split, `end` is where the last match begins, and a match that is empty at 0
+        # splits nothing.
         end, stop = spans[0]
         if stop:
             pieces.append(text[start:end])

@@ -218,6 +218,8 @@ class _Scanner:
         if self.text[at + 1 : at + 2] != b"u":
             raise _unexpected_error(self.text, at + 1, "in string escape code")
         at += 2
+        # The second condition is for the end of the text, where the slice is empty, and so in any
+        # bytes.
         while self.text[at : at + 1] in b"0123456789abcdefABCDEF" and at < len(self.text):
             at += 1
         raise _unexpected_error(self.text, at, "in \\u hexadecimal character escape")

@@ -375,6 +375,7 @@ class _Parser:
         outer_loops = loops - (kind == "range")
         if end[0].text == "else":
             rest = _strip(end[1:])
+            # As in Go: `else if` in an `if` and `else with` in a `with`, but no `else range`.
             if rest and rest[0].text == kind and kind != "range":
                 # The `end` that it reads is that of this action as well.
                 nested = self.branch(kind, rest[1:], depth + 1, loops=outer_loops)

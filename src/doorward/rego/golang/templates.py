@@ -558,6 +558,7 @@ def _kind(value: Any) -> str:
     """Return the kind of a value for comparisons: `bool`, `int`, `float` or `string` (also for
     numbers of the data). BuiltinError for values of other types.
     """
+    # In this order, since a bool of Python is an int as well.
     for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
         if isinstance(value, cls):
             return name

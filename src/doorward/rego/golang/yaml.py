@@ -145,6 +145,7 @@ class _Reader:
             value = [self.value(item) for item in node.value]
         else:
             value = self._mapping(node)
+        # By id: the tree holds all nodes as long as it is read.
         self.known[id(node)] = value, self.count - before
         return value
 
@@ -306,6 +307,7 @@ def _scalar(node: Node) -> object:
         return text
     resolved = _resolve(text)
     implied = _tag_of(text, resolved)
+    # Go makes a float of an int64 here, and not of a uint64.
     if tag == "!!float" and type(resolved) is int and resolved < 1 << 63:
         return float(resolved)
     if tag != implied:
@@ -382,6 +384,7 @@ def _digits(value: float, *, single: bool = False) -> tuple[str, str, int]:
     `single`: as a float32.
     """
     mantissa, _, exponent = _shortest(abs(value), single=single).partition("e")
+    # From the text, for -0.0 as well, which is not less than 0.
     sign = "-" if str(value).startswith("-") else ""
     return sign, mantissa.replace(".", ""), int(exponent)
 
@@ -427,6 +430,7 @@ def json_float(value: float) -> str:
     """
     sign, digits, exponent = _digits(value)
     if value and (exponent < -6 or exponent >= 21):
+        # As Go's JSON encoder, which writes `e-9` for the `e-09` of its `strconv`.
         return sign + _scientific(digits, exponent, 2).replace("e-0", "e-")
     return sign + _positional(digits, exponent)
 
@@ -436,6 +440,7 @@ def _go_g(value: float, *, single: bool = False) -> str:
     `single`, 32.
     """
     sign, digits, exponent = _digits(value, single=single)
+    # 6 for the fewest digits, however many there are, as in Go.
     if value and (exponent < -4 or exponent >= 6):
         return sign + _scientific(digits, exponent, 2)
     return sign + _positional(digits, exponent)

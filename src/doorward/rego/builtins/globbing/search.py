@@ -255,6 +255,7 @@ class _Least:
         return len(_ends(text)) >= self.limit
 
     def find(self, text: bytes, search: _Search) -> Span:
+        # `limit` is at least 1: wild cards without a `?` become an `_Any`.
         ends = _ends(text)[self.limit - 1 :]
         return (0, ends) if ends else None
 
@@ -485,6 +486,8 @@ class _Tree:
                     search.step()
                     if _is_side(self.right, text[start + size :], search):
                         return True
+            # On by one character, which has at most 4 bytes; 0 at the end of the text ends the
+            # loop.
             at = start + (_ends(text[start : start + 4]) or [0])[0]
         return False
 
@@ -588,6 +591,7 @@ class _Builder:
                 if not is_left and not is_right:
                     break
                 is_left = is_left and shortest[at] == other[at]
+                # Where the two runs meet, the part belongs to the left one.
                 is_right = is_right and not (is_left and back <= at)
                 is_right = is_right and shortest[back] == other[len(other) - 1 - at]
             start += is_left

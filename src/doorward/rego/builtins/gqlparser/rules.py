@@ -88,6 +88,7 @@ class _Walker:
         self.operation: Node | None = None
         self.walked: set[str] = set()
         """The fragments that were walked through in the present operation."""
+        # Reversed, since of several with one name the first counts.
         self.fragments = {each["Name"]: each for each in reversed(query["Fragments"])}
         self.steps = Steps()
         self.conflicts = Conflicts(schema, self.steps)

@@ -363,6 +363,7 @@ def _index(step: Value, length: int) -> int:
             raise BuiltinError("invalid string for indexing")
         if step != "0" and step.startswith("0"):
             raise BuiltinError("leading zeros are not allowed in JSON paths")
+        # A longer one is out of range in any case.
         return int(step) if len(step) < 20 else length + 1
     if type(step) in CLASSES:
         index = integer_of(step)  # type: ignore[arg-type] # a number by now

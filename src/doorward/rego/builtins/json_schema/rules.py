@@ -100,6 +100,7 @@ class Result:
 
     def add(self, kind: str, path: Path, text: str) -> None:
         self.errors.append((kind, path, text))
+        # One less in effect: gojsonschema, which counts like this, adds a point behind each phase.
         self.points -= 2
 
     def merge(self, other: Result, most: int) -> None:
@@ -192,6 +193,7 @@ class Match:
         for phase in _PHASES[kind]:
             for _, rule in schema.rules.get(phase, ()):
                 rule(self, value, path, result)
+            # In gojsonschema the other phases are functions, each of which ends with a point.
             result.points += phase != "properties"
         result.points += 1
 

@@ -197,6 +197,7 @@ def parse_certificate(element: Element) -> Certificate:
     issuer = parse_name(inner.element(der.SEQUENCE, "x509: malformed issuer"))
     validity = inner.inside(der.SEQUENCE, "x509: malformed validity")
     not_before, not_after = _parse_time(validity), _parse_time(validity)
+    # For the subject Go's text says "issuer", too.
     subject = parse_name(inner.element(der.SEQUENCE, "x509: malformed issuer"))
     key = parse_public_key(inner.element(der.SEQUENCE, "x509: malformed spki"))
     certificate = Certificate(
@@ -458,6 +459,7 @@ def add_names(names: Names, value: bytes) -> None:
     while not reader.is_empty:
         element = reader.any("x509: invalid subject alternative name")
         content = element.content
+        # A context tag without its class; other tags become numbers that are none of these kinds.
         kind = element.tag ^ 0x80
         if kind == 1:
             names.emails.append(_ia5(content, "x509: SAN rfc822Name is malformed"))
@@ -708,6 +710,7 @@ def _authority_access(certificate: Certificate, extension: Extension) -> bool:
         method = description.oid(fault)
         if description.peek(0x86):
             uri = description.any(fault).content.decode("utf-8", "replace")
+            # Those of other methods go into a list that nobody keeps.
             into.get(method, []).append(uri)
     return True
 

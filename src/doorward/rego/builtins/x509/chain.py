@@ -102,6 +102,8 @@ class _Search:
         if self._continues(chain, self.root):
             yield [*chain, self.root]
         for parent in _by_key(self.intermediates, child):
+            # As in Go, only a root may be an authority without an extension that says so, as those
+            # of versions 1 and 2 are.
             if self._continues(chain, parent) and parent.basic_constraints and parent.is_ca:
                 yield from self.chains([*chain, parent])
 

@@ -108,6 +108,7 @@ class Reader:
         otherwise.
         """
         content = self.element(tag, fault).content
+        # A first byte of sign bits alone is one too many if the next one begins with that bit.
         padded = len(content) > 1 and content[0] in (0, 0xFF)
         if not content or (padded and (content[0] ^ content[1]) < 0x80):
             raise ValueError(fault)
@@ -185,6 +186,7 @@ def oid_numbers(content: bytes, bits: int | None = None) -> Oid | None:
             value = 0
     if not numbers or not is_first:
         return None
+    # The first number stands for two: 40 times 0, 1 or 2, and the second.
     first = min(numbers[0] // 40, 2)
     return (first, numbers[0] - 40 * first, *numbers[1:])
 

@@ -156,6 +156,7 @@ def has_valid_policies(chain: Sequence[Certificate]) -> bool:
         mapping = _least(mapping, certificate.inhibit_policy_mapping)
         any_policy = _least(any_policy, certificate.inhibit_any_policy)
     explicit = max(explicit - 1, 0)
+    # RFC 5280, 6.1.5: the leaf counts as well, but only with a limit of 0.
     if chain[0].require_explicit_policy == 0:
         explicit = 0
     return explicit > 0 or (graph is not None and graph.is_valid())

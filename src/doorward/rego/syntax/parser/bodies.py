@@ -192,6 +192,8 @@ class Bodies:
         `and` or `or`.
         """
         cursor = self.cursor
+        # What is not a body is remembered: nested braces would be read twice at each level, in
+        # exponential time.
         if cursor.kind == "{" and start not in self._no_bodies:
             state = cursor.save()
             cursor.scan()

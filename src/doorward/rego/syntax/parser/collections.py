@@ -145,6 +145,7 @@ class Collections:
             value = self.terms.parse_infix(key_value=False)
             assert value is not None, "its first term was read before"
         elif may_be_comprehension and cursor.kind in ("}", ","):
+            # As in OPA, this error stands for those in the pairs, which `restore` drops.
             pairs = self._parse_pairs(start, (key, value))
             if pairs is None:
                 cursor.restore(state)

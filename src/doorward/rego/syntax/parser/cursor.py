@@ -158,6 +158,7 @@ class Cursor:
         become that one's, the word itself being the kind of a keyword. `end` becomes the end of the
         token that was left, unless that was white space.
         """
+        # Behind a blank of `scan_blank`, `end` is the end of the token before it already.
         if self.kind != WHITESPACE:
             self.end = self.token.end
         # `after` and `move_to`, written out: this is what a parse does most.
