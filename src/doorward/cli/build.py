@@ -475,7 +475,7 @@ def _write(path: str, content: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        # `mkstemp` makes a file for its owner alone; whoever serves the bundle has to read it.
+        # `mkstemp` makes a file for its owner alone; the server of the bundle has to read it too.
         os.chmod(new, 0o644)
         os.replace(new, path)
     except OSError as error:

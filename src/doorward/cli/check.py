@@ -114,7 +114,7 @@ def command(
                 files = list(loaded.modules)
                 warn(loaded.notes)
                 success = _SuccessNote(loaded, options, registry, v0=v0, allowed=capabilities)
-                # Not for bundles: their data is checked too, and is no part of the note's key.
+                # Not for bundles: their data is checked too, but the note's key lacks it.
                 if not bundle and success.is_noted:
                     continue
                 if all_errors:

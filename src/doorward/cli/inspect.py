@@ -127,7 +127,7 @@ def _read(path: str, *, v0: bool) -> _Content:
             content.add((), path)
         _add_policies(content, loaded.modules, {}, v0=v0)
         return content
-    # As in OPA, which does not read the data here: malformed data is no error.
+    # As in OPA, which does not read the data here: malformed data is not an error.
     bundle = read_bundle(path, v0=v0, with_data=False)
     content = _Content(manifest=bundle.manifest)
     # A folder's files are named by their path; those of an archive by their name in it.
