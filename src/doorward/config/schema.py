@@ -134,6 +134,7 @@ def option(
     """
     metadata = {_OPTION: Option(key, kind, default, text, is_opa, is_reloadable)}
     values: Any = {"default": default}
+    # A dataclass refuses a dict, which all its instances would share.
     if isinstance(default, dict):
         values = {"default_factory": default.copy}
     return cast("T", field(metadata=metadata, repr=not is_secret, **values))

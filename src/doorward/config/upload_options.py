@@ -56,6 +56,7 @@ def _read_chunk_bytes(block: Block, key: str, warnings: list[str]) -> int:
 
 def _rate(value: float) -> float | None:
     """Return the rate; None (unlimited) for 0. Raise ValueError if it is negative."""
+    # Not `value < 0`: NaN must not pass.
     if not value >= 0:
         raise ValueError("must be 0 (no limit) or more")
     return value or None

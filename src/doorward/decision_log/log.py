@@ -306,6 +306,7 @@ class DecisionLog:
                 return
             # First: what is recorded from now on is counted as lost, and waits for no thread.
             self._closed = True
+        # Before it ends, since a thread that has ended counts as dead.
         self._parts.remove(self._part)
         self._waits.set()
         self._is_urgent.set()
@@ -391,6 +392,7 @@ class DecisionLog:
         whichever thread built them, until `_BATCH` of them or about `_BATCH_BYTES` are taken.
         Called by the log's thread.
         """
+        # The lock is taken once for each event, so that a request finds it free between two.
         for _ in range(min(len(self._queue), _BATCH) if builds else 0):
             self._part.beat()
             with self._building:

@@ -19,6 +19,8 @@ from doorward.forward.request import CODING, LENGTH, SECRET
 
 __all__ = ["OAUTH2_PROXY", "PROXY_FILES", "Site", "to_files"]
 
+# INVARIANT: what these three match needs no escape in any of the files, and has no `@`, with which
+# the marks of the Lua script begin.
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
 _SECRET: Final = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
 _HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
@@ -137,6 +139,8 @@ def _nginx(site: Site) -> dict[str, str]:
 def _caddy(site: Site) -> dict[str, str]:
     """Return the configuration of a Caddy that asks the decision point about each request."""
     proxy_headers = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
+    # The copied headers are among them, since Caddy 2.10.0 to 2.11.1 keeps a client's one that the
+    # answer does not have (GHSA-7r4p-vjf4-gxv4).
     removed = [f"\trequest_header -{name}" for name in site.stripped if name not in proxy_headers]
     secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
     copied = (
@@ -166,6 +170,7 @@ def _caddy(site: Site) -> dict[str, str]:
         "\t\trequest_header @upgrade Connection Upgrade",
         "\t\trequest_header @plain -Connection",
         f"\t\tforward_auth {site.pdp} {{",
+        # Without the `?` Caddy would add the client's query.
         "\t\t\turi /auth/caddy?",
         f"\t\t\theader_up {LENGTH} {{http.request.header.Content-Length}}",
         *[f"\t{line}" for line in secret],
@@ -197,6 +202,8 @@ def _traefik(site: Site) -> dict[str, str]:
     }
     if site.response_headers:
         auth["authResponseHeaders"] = list(site.response_headers)
+    # In this order: `strip` takes away a client's secret, and `unsecret` ours, which is not for the
+    # application.
     asking = ["strip", "secret", "doorward", "unsecret"] if site.secret else ["strip", "doorward"]
     middlewares: dict[str, Any] = {
         "strip": {"headers": {"customRequestHeaders": removed}},

@@ -112,6 +112,7 @@ def read_question(
     if scheme not in ("http", "https") or "," in host or "," in method or not method:
         _refuse("malformed method, scheme or host")
     headers, _, _ = join_headers(pairs, _DROPPED | proxy_headers, strict=options.strict)
+    # Only `false` says that the body is complete; any other value counts as cut (below).
     partial = headers.pop("x-envoy-auth-partial-body", "false")
     if not body:
         # The head of the question is not the client's: what it says of a body is what is kept.
@@ -123,6 +124,7 @@ def read_question(
         length = headers.get("content-length")
         says_none = method in SAFE and length is None and "transfer-encoding" not in headers
         is_cut = not says_none and length != "0"
+    # The proxy repeats the client's length: a body of another one is not all of it.
     elif proxy.tells and _all(pairs, LENGTH) != [str(len(body))]:
         is_cut = True
     # Envoy does not mark a chunked body as cut whose first bytes arrive alone.

@@ -289,6 +289,7 @@ async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: V
     if (await receive())["type"] != "websocket.connect":
         return
     if _RESPONSE not in (scope.get("extensions") or {}):
+        # RFC 6455, section 7.4.1: 1008 says that a policy is violated.
         await send({"type": "websocket.close", "code": 1008, "reason": _phrase(verdict.status)})
         return
     status, headers, body = denial(verdict)

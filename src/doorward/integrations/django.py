@@ -546,6 +546,7 @@ class PolicyAdminMixin:
                 for name, field in form.fields.items():
                     if name == "DELETE":
                         field.disabled = not may_delete
+                    # Not the key, by which the formset finds the row of a form.
                     elif name != row._meta.pk.name:
                         field.disabled = field.disabled or not may_change
 

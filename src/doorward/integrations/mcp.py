@@ -356,6 +356,8 @@ def validated_arguments(tool: Any, arguments: dict[str, Any], *, strict: bool) -
         return _by_schema(tool.parameters, arguments)
     try:
         if strict:
+            # From JSON: strict mode takes a text for a date or a UUID there, and refuses it in
+            # Python values.
             validated = _collector(tool.fn).validate_json(json.dumps(arguments), strict=True)
         else:
             validated = _collector(tool.fn).validate_python(arguments)

@@ -129,6 +129,7 @@ def read_request(
         if value := environ.get(key):
             headers[name] = value
     host = headers.pop("host", "")
+    # WSGI servers join the values of a repeated header by commas.
     if options.strict and "," in host:
         _refuse("more than one host header")
     body, is_cut = (b"", False) if options.skip_body else _read_body(environ, headers, options)

@@ -86,6 +86,7 @@ class Policies:
         """Add or replace a text and parse it; never raises for invalid Rego."""
         self.texts[name] = text
         self.parsed[name] = parse_with_recovery(Source(name, text), builtins=self.registry)
+        # Of all files: the rules of a package decide what a name stands for in each of its files.
         self._occurrences.clear()
 
     def remove(self, name: str) -> None:
@@ -278,6 +279,7 @@ class Policies:
                 names += [Completion(n, "variable") for n in self._variables(file, offset)]
             names += [Completion(name, "rule", detail) for name, detail in self._reachable(file)]
         matching = [each for each in names if each.text.startswith(written)]
+        # Reversed, so that of several with one text the first stays.
         unique = {each.text: each for each in reversed(matching)}
         return sorted(unique.values(), key=lambda each: each.text)
 

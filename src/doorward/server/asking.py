@@ -286,6 +286,8 @@ def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int
         head |= {"error": str(error), "is_registry": is_registry, "status": status}
     except FAULTS as fault:
         head |= {"error": _EDGE.report(fault), "is_registry": False}
+    # INVARIANT: not pickled, unlike the request. This process reads what services send, and what is
+    # unpickled may run code.
     text = json.dumps(head).encode()
     try:
         with sending:

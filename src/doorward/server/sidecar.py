@@ -148,6 +148,7 @@ class Sidecar:
             },
             tracer=self._tracer,
         )
+        # After the plane, with whose clients it sends events.
         self._logs = DecisionLogging(
             options,
             self.pdp,
@@ -167,6 +168,7 @@ class Sidecar:
             self._bind_listeners(),
             grace=options.grace,
             parts=self.health.parts,
+            # A worker leaves the file of a Unix socket alone, on which the others serve.
             owns_files=shared is None,
         )
 
@@ -567,6 +569,7 @@ class Sidecar:
         """
         tls = self._options.tls
         self._wakes.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
+        # Before the flags are read: a signal that comes now ends the next wait.
         self._wakes.clear()
         if self._reloads and not self._stop.is_set():
             self._reloads = False

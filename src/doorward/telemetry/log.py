@@ -42,6 +42,7 @@ Stamp: TypeAlias = Callable[[int], str]
 
 _NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
 _OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    # What formatters add, and uvicorn's text for terminals.
     "message",
     "asctime",
     "color_message",

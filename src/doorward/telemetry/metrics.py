@@ -144,6 +144,8 @@ class Metrics:
             registry=self.registry,
         )
         self.policy_current.set(1)
+        # Both are there from the start: Prometheus sees no increase where a series begins with its
+        # first event.
         for result in ("success", "failure"):
             self.policy_reloads.labels(result)
 

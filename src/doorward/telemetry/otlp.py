@@ -62,6 +62,8 @@ def _value(value: Any) -> bytes:
     """Encode an OTLP value. Lists become arrays; other types, and integers of more than 64 bits,
     become text.
     """
+    # The fields of `AnyValue`: 1 text, 2 boolean, 3 integer, 4 double, 5 array. A boolean is an
+    # `int` in Python, and so comes first.
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -116,6 +118,7 @@ def _span(span: Any) -> bytes:
     content += _number(6, span.kind.value + 1)
     content += _fixed64(7, span.start_time) + _fixed64(8, span.end_time)
     content += _attributes(9, span.attributes or {})
+    # Of a status, the library's numbers are OTLP's.
     if status.status_code.value:
         content += _field(15, _number(3, status.status_code.value))
     return content

@@ -165,6 +165,7 @@ def tracer_for(options: TraceOptions | None, environment: Mapping[str, str] = os
     if chosen.sample_percentage is not None:
         sampler = ParentBased(TraceIdRatioBased(chosen.sample_percentage / 100))
     resource = Resource.create(dict(chosen.resource))
+    # `close` ends it, in bounded time; at the exit the library would wait longer.
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     batch = chosen.batch
     provider.add_span_processor(

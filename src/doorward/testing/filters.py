@@ -117,6 +117,7 @@ def _of_django(rows: Sequence[Any], table: str, nulls: Nulls) -> tuple[list[Any]
     def select(conditions: Conditions) -> set[int]:
         """Return the indexes of the rows that the conditions select."""
         condition = to_q(conditions, model, {table: ""}, nulls=nulls)
+        # Not the default manager, which may leave out rows.
         keys = model._base_manager.filter(condition).values_list("pk", flat=True)
         return {numbers[key] for key in keys if key in numbers}
 
@@ -192,6 +193,7 @@ def _quote(name: str) -> str:
 
 
 def _to_stored(value: Any) -> Any:
+    # SQLite's driver takes no Decimal.
     return float(value) if isinstance(value, Decimal) else value
 
 

@@ -56,7 +56,9 @@ LOCATIONS: Final = 8
 DEPTH: Final = 16
 """The largest number of names in a remembered location."""
 
+# A quote that is not closed hides the rest of its line: where the value ends is not known.
 _SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=(\"[^\"\n]*+\"?|'[^'\n]*+'?|[^&;\s]+)")
+# A quoted value hides the rest of its line, too: it may contain escaped quotes, commas and braces.
 _LINE: Final = re.compile(
     r"((?:^|[\n{,])[ \t-]*+([\"']?)([^\s:\"'{},][^\n:\"'{},]{0,63})\2[ \t]*:[ \t]+)"
     r"([\"'][^\n]*+|[^\s\[{][^\n{},]*+)"
@@ -76,6 +78,8 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     is_secret = "result" in event and _is_below_credentials(
         event.get("path") or event.get("query", "")
     )
+    # These two are for a walk: a result that is secret as a whole, and operands of built-ins, which
+    # are names, have no known location.
     hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hide(event)
     public, erased, masked = hidden or _mask_event(event, is_secret=is_secret)
     for name in _ASKED:
@@ -147,6 +151,8 @@ class _Known:
 
     def learn(self, locations: list[Location]) -> None:
         """Remember locations; beyond `LOCATIONS` the oldest are forgotten."""
+        # Without a lock: what another thread learns meanwhile may be forgotten, and the next walk
+        # finds it again.
         known = [(parent, name) for parent, names in self._locations.items() for name in names]
         new = [(each[:-1], each[-1]) for each in locations]
         remembered = [*[each for each in known if each not in new], *new][-LOCATIONS:]
@@ -446,6 +452,7 @@ class _Kinds(dict[str, int]):
             kind = _ENCODED
         elif name.lower() == "body":
             kind = _BODY
+        # Clients choose names: neither their number nor their length may fill the memory.
         if len(name) <= REMEMBERED:
             if len(self) >= NAMES:
                 self.clear()

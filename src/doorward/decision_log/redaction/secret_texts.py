@@ -56,6 +56,7 @@ class SecretTexts:
         if known is None or known[0] is not snapshot:
             values = [snapshot.base_document(path) for path in self._paths]
             texts = frozenset([text for value in values for text in _leaves(value)])
+            # INVARIANT: one tuple, so that no thread searches the texts of another snapshot.
             known = self._known = snapshot, texts
         return known[1]
 
