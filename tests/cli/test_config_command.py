@@ -46,6 +46,14 @@ def test_a_configuration_is_checked_before_a_server_starts(
     assert run(["config", "check", "--set-file", f"labels.a={tmp_path / 'text'}"]) == 0
 
 
+@pytest.mark.parametrize("arguments", [[], [""]])
+def test_a_check_of_nothing_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "check", *arguments]) == 1
+    assert "there is nothing to check: name a file" in capsys.readouterr().err
+
+
 EXT_AUTHZ = "plugins.envoy_ext_authz_grpc"
 EXT_PROC = "plugins.envoy_ext_proc_grpc"
 FORWARD = "plugins.forward_auth"

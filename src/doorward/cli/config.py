@@ -32,13 +32,16 @@ def command() -> None:
 def check(file: str | None, settings: tuple[str, ...], setting_files: tuple[str, ...]) -> int:
     """Read the configuration in FILE as `run` does, and report errors and warnings.
 
-    The exit code is 1 if the server would not start with it. Variables are replaced from this
-    environment. Addresses are read but not bound; services, and files that the configuration names
-    besides, such as certificates, are not checked.
+    The exit code is 1 if the server would not start with it, or if there is nothing to check.
+    Variables are replaced from this environment. Addresses are read but not bound; services, and
+    files that the configuration names besides, such as certificates, are not checked.
     """
     # The servers' blocks are theirs to read.
     from doorward.server.sidecar_options import plugin_warnings
 
+    # A variable of a script that is empty must not look like a file that is right.
+    if not (file or settings or setting_files):
+        raise click.UsageError("there is nothing to check: name a file, or use --set or --set-file")
     try:
         config = read_config(file, overrides=settings, files=setting_files)
         warnings = (*config.warnings, *plugin_warnings(config))

@@ -131,6 +131,16 @@ def test_copy_that_is_not_utf8_is_an_error(folder: Path) -> None:
     assert (shown.exit_code, "authz.rego" in shown.output) == (1, True), shown.output
 
 
+@pytest.mark.parametrize("lines", ["", '{"decision_id": "1", "decision": "allow"}\n'])
+def test_an_audit_log_without_requests_is_an_error(
+    folder: Path, tmp_path: Path, lines: str
+) -> None:
+    (tmp_path / "log").write_text(lines)
+    words = ["upgrade", str(folder), "--audit-log", str(tmp_path / "log")]
+    shown = CliRunner().invoke(command, words, standalone_mode=False)
+    assert "the audit logs contain no requests" in str(shown.exception)
+
+
 def test_upgrade_shows_what_is_newly_refused(folder: Path, tmp_path: Path) -> None:
     audit = AuditLog(str(tmp_path / "log"), with_input=True)
     older = tmp_path / "older"

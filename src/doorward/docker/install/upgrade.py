@@ -99,19 +99,26 @@ def newly_refused(folder: Path, logs: Sequence[Path]) -> Iterator[str]:
     """Yield a line for each request in audit logs that was allowed and that the package's policies,
     with the folder's data, refuse.
 
-    Raise DaemonError if a log cannot be replayed or the data cannot be loaded.
+    Raise DaemonError if a log cannot be replayed, if the logs contain no request, or if the data
+    cannot be loaded.
     """
     data = [str(path) for path in sorted(folder.glob("*.json"))]
     try:
         decider = EmbeddedPdp(with_shipped(data), watch=False)
     except (LoadError, RegoError) as error:
         raise DaemonError(str(error)) from None
+    count = 0
     try:
         for each in replay(logs, decider):
+            count += 1
             if each.past.decision == "allow" and not each.verdict.allow:
                 input_doc = each.input or {}
                 action, target = input_doc.get("action", "-"), input_doc.get("target", "")
                 yield f"{action} {target}: {each.verdict.reason} ({each.past.location})"
+        if not count:
+            raise DaemonError(
+                "the audit logs contain no requests: name a log that was written with --audit-input"
+            )
     except ReplayError as error:
         raise DaemonError(str(error)) from None
     finally:
