@@ -127,6 +127,7 @@ def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
     results = []
     try:
         for each in _inputs(paths, reads_stdin=options["stdin_input"]):
+            # Between two inputs: each decision has a deadline of its own.
             if time.monotonic() > until:
                 raise _ExecError("exec error: context deadline exceeded")
             results.append(_decide(pdp, path, each, deadline))

@@ -150,6 +150,7 @@ class _Words:
                 message = f"unknown shorthand flag: '{name[1]}' in {word}"
                 self._fail(click.UsageError(message, self.ctx))
                 return
+            # As in pflag, to which the value of `-f=` is `=`.
             if letters.startswith("=") and len(letters) > 1:
                 value, letters = letters[1:], ""
                 if option.is_flag:

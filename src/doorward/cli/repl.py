@@ -391,6 +391,7 @@ def interact(
     # Brings history and editing to `input`, where there is somebody to use them.
     import readline
 
+    # Without the dot: a path such as `data.roles` is completed as one word.
     readline.set_completer_delims(" \t\n()[]{},;:=|&+*/<>!")
     readline.set_completer(_Completer(session))
     readline.parse_and_bind("tab: complete")

@@ -369,6 +369,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     from doorward.server.sidecar_options import SidecarOptions
 
     config = _read_config(options)
+    # The CPUs that this process may use, which in a container are fewer than the machine's.
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
     if options["console"] and not options["diagnostic_addr"]:
         raise click.UsageError("--console needs --diagnostic-addr")

@@ -370,6 +370,7 @@ class Plugin:
             input_doc["phase"] = "response"
             input_doc["status"] = request.status
         # With mounts it depends on links of the host, which may change between two calls.
+        # In a thread, also on the daemon's answer about a rollback.
         elif call.key is not None and not may_wait and not input_doc["mounts"]:
             self._known.add(call.key, input_doc)
         return input_doc

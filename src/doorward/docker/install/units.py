@@ -480,6 +480,7 @@ class Process:
         installer was killed before it could write the pidfile.
         """
         pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
+        # Of a watchdog and its plugin the watchdog, which ends both.
         return next((pid for pid in sorted(pids) if _parent(pid) not in pids), None)
 
     def _is_ours(self, process: Path) -> bool:

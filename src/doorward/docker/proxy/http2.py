@@ -186,6 +186,7 @@ class Relay:
         down = self._client.loop.create_task(self._relay_daemon(self._daemon))
         up = self._client.loop.create_task(self._relay_client())
         try:
+            # Only streams of HTTP/2 can be half-closed: the end of one side ends the connection.
             await asyncio.wait({down, up}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (down, up):

@@ -150,6 +150,8 @@ class TlsLayer(asyncio.Protocol):
         """
         if not self._has_said_end:
             self._has_said_end = True
+            # It asks for the client's end as well, which may never come; ours is in `_outgoing`
+            # by then.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._flush()

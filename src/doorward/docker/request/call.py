@@ -177,6 +177,7 @@ def _parse_path(text: str) -> tuple[str, str, str]:
     AmbiguousRequestError for empty or dot segments and control characters, MalformedRequestError
     for a broken escape or bytes that are not UTF-8.
     """
+    # Decoded before it is divided, as in dockerd's router, to which `%2F` is a slash.
     path = _decode(text, "path")
     if not path.startswith("/"):
         return path, "", ""

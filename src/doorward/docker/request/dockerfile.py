@@ -170,6 +170,7 @@ def _join_lines(lines: list[str], escape: str, skip: int) -> Iterator[_Line]:
             line = lines[at]
             at += 1
             stripped = line.lstrip(" \t")
+            # All builders drop comments and empty lines within a continued instruction.
             if not stripped or stripped.startswith("#"):
                 continue
             piece, goes_on = _without_escape(line, escape)

@@ -125,6 +125,7 @@ def used_ranges(root: Path) -> Iterator[_Network]:
     # A router has the routes of the whole Internet: those that were not read may be in use, too.
     if any(len(text) >= _MAX_FILE for text in (routes, ipv6_routes, interfaces, local, resolver)):
         yield from (*_networks("0.0.0.0/0"), *_networks("::/0"))
+    # proc(5): destination, gateway and mask in hexadecimal, below a line with the names.
     for line in routes.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7:
@@ -133,6 +134,8 @@ def used_ranges(root: Path) -> Iterator[_Network]:
                 yield from _networks(f"{target}/{mask}")
             if gateway != "0.0.0.0":
                 yield from _networks(gateway)
+    # Destination and prefix length in hexadecimal, and last the interface. The default route is
+    # not a range in use.
     for line in ipv6_routes.splitlines():
         fields = line.split()
         if len(fields) > 9 and fields[9] != "lo" and fields[1] != "00":

@@ -71,6 +71,7 @@ def _parse(reference: str, tag: str) -> Image:
     if tag:
         complete = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
     rest, at, digest = complete.partition("@")
+    # A colon with a slash behind it is that of a port.
     name, colon, tag_part = rest.rpartition(":")
     if not colon or "/" in tag_part:
         name, tag_part = rest, ""

@@ -116,6 +116,7 @@ def _cpus(nano: int, quota: int, period: int) -> Any:
     """Return a limit in processors: `nano` billionths, or if that is 0 `quota` / `period` (the
     kernel's default period for 0); 0 if unlimited.
     """
+    # The daemon refuses this limit beside a quota or a period.
     if nano:
         return from_fraction(Fraction(nano, _BILLION))
     if quota > 0:
