@@ -8,7 +8,7 @@ import pytest
 
 from doorward.envoy.lint import check_paths
 from doorward.envoy.lint.finding import RULES
-from doorward.envoy.lint.forwarding import check_caddy, check_nginx
+from doorward.envoy.lint.forwarding import FORGED, check_caddy, check_nginx
 from doorward.forward.kit import PROXY_FILES, Site, to_files
 
 FILES = {"nginx": "doorward.nginx.conf", "haproxy": "haproxy.cfg", "caddy": "Caddyfile"}
@@ -183,6 +183,48 @@ def test_each_connection_must_be_treated(before: str, after: str, tmp_path: Path
     text = (tmp_path / "Caddyfile").read_text()
     assert before in text
     assert {rule for _, rule in caddy_rules(text.replace(before, after))} == {"forward-connection"}
+
+
+NGINX_BLOCKS = [
+    # Where each directive is: http, server or location; then the expected rules.
+    ("", "", "ASK; PASS;", {"forged-header"}),
+    ("", "ASK;", "PASS;", {"forged-header"}),
+    ("ASK;", "", "PASS;", {"forged-header"}),
+    ("", "ASK;", "limit_except GET { PASS; }", {"forged-header"}),
+    ("", "ASK;", "location /a/b { PASS; }", {"forged-header"}),
+    ("", "ASK;", "root /srv;", set()),
+    # Headers are inherited, too, but only if the block sets none.
+    ("", "ASK; CLEAR;", "PASS;", set()),
+    ("ASK; CLEAR;", "", "PASS;", set()),
+    ("", "ASK; CLEAR;", "PASS; proxy_set_header host x;", {"forged-header"}),
+    ("", "ASK;", "PASS; CLEAR;", set()),
+    # Nothing below `auth_request off` asks.
+    ("ASK;", "auth_request off;", "PASS;", {"open"}),
+]
+
+
+@pytest.mark.parametrize(("http", "server", "location", "rules"), NGINX_BLOCKS)
+def test_nginx_inherits_the_question(
+    http: str, server: str, location: str, rules: set[str]
+) -> None:
+    clear = "; ".join(f'proxy_set_header {name} ""' for name in FORGED)
+    question = (
+        f"location = /ask {{ internal; PASS; {clear}; "
+        "proxy_set_header x-original-method $request_method; "
+        "proxy_set_header x-original-uri $request_uri; "
+        "proxy_set_header x-original-content-length $http_content_length; "
+        "proxy_set_header x-original-transfer-encoding $http_transfer_encoding; }"
+    )
+    text = f"http {{ {http} server {{ {server} {question}\nlocation /a {{ {location} }} }} }}"
+    text = text.replace("ASK", "auth_request /ask").replace("PASS", "proxy_pass http://a")
+    findings = list(check_nginx("a.conf", text.replace("CLEAR", clear)))
+    assert {each.rule for each in findings} == {f"forward-{rule}" for rule in rules}
+    assert {each.line for each in findings if each.rule == "forward-forged-header"} <= {2}
+
+
+def test_servers_of_nginx_that_do_not_ask_are_passed_over() -> None:
+    other = "server { location / { proxy_pass http://a; } }"
+    assert list(check_nginx("a.conf", f"server {{ auth_request /ask; }} {other}")) == []
 
 
 @pytest.mark.parametrize("text", ["a { auth_request x; " * 3_000, "a " * 100_000, "{" * 100_000])

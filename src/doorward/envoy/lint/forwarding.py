@@ -9,7 +9,7 @@ read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -20,6 +20,8 @@ from doorward.envoy.lint.caddyfile import Directive, ImportsError, Site, read_si
 from doorward.envoy.lint.finding import Finding
 
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
+
+_Headers = Mapping[str, str]
 
 FORGED: Final = (*OVERRIDES, *IDENTITIES)
 _REPORTS: Final = {
@@ -119,12 +121,36 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
             case ["underscores_in_headers", "on"]:
                 message = "underscores_in_headers is on"
                 yield Finding(file, each.line, "forward-underscores", message)
-    # By identity: directives with the same words are equal.
-    asks = {id(each) for each in asking}
-    for each in every:
-        is_question = each.words[:1] == ["location"] and named.intersection(each.words)
-        if is_question or (id(each) in asks and any(_is_passed(inner) for inner in each.block)):
-            yield from _check_nginx_headers(file, each, is_question=bool(is_question))
+    yield from _check_nginx_blocks(file, root, named)
+
+
+def _check_nginx_blocks(file: str, root: _Directive, named: set[str]) -> Iterator[Finding]:
+    """Yield findings about the headers of each block that sends the question, to a location in
+    `named`, or that asks and passes requests on. `auth_request` and `proxy_set_header` may be those
+    of an enclosing block.
+    """
+    waiting: list[tuple[_Directive, bool, _Headers]] = [(root, False, {})]
+    # The list grows while it is walked through.
+    for block, inherits, inherited in waiting:
+        is_question = block.words[:1] == ["location"] and not named.isdisjoint(block.words)
+        targets = [each.words[1:] for each in block.block if each.words[:1] == ["auth_request"]]
+        # nginx inherits headers only into a block that sets none.
+        headers = _nginx_headers(block) or inherited
+        asks = bool(targets) or inherits
+        if is_question or (asks and any(map(_is_passed, block.block))):
+            yield from _check_nginx_headers(file, block.line, headers, is_question=is_question)
+        # The request that asks is a subrequest, for which nginx does not ask again.
+        asks_below = not is_question and (targets[-1] != ["off"] if targets else inherits)
+        waiting += [(each, asks_below, headers) for each in block.block]
+
+
+def _nginx_headers(block: _Directive) -> _Headers:
+    """Return the values of the headers that a block itself sets, by their names in lower case."""
+    return {
+        inner.words[1].lower(): " ".join(inner.words[2:])
+        for inner in block.block
+        if inner.words[:1] == ["proxy_set_header"] and len(inner.words) > 1
+    }
 
 
 def _is_passed(directive: _Directive) -> bool:
@@ -133,18 +159,13 @@ def _is_passed(directive: _Directive) -> bool:
 
 
 def _check_nginx_headers(
-    file: str, location: _Directive, *, is_question: bool
+    file: str, line: int, headers: _Headers, *, is_question: bool
 ) -> Iterator[Finding]:
-    """Yield findings about headers that a location passes on from clients.
+    """Yield findings about headers that a location passes on from clients, at its line.
 
     `is_question`: the location sends the question to the decision point, and must also set method
     and URI.
     """
-    headers = {
-        inner.words[1].lower(): " ".join(inner.words[2:])
-        for inner in location.block
-        if inner.words[:1] == ["proxy_set_header"] and len(inner.words) > 1
-    }
     if is_question:
         for name, value in (
             ("x-original-method", "$request_method"),
@@ -153,12 +174,12 @@ def _check_nginx_headers(
         ):
             if headers.get(name) != value:
                 message = f"{name} is not set to {value}"
-                yield Finding(file, location.line, "forward-question", message)
+                yield Finding(file, line, "forward-question", message)
     for name, value in headers.items():
         if name in _USERS and "$http_" in value:
-            yield _client_identity(file, location.line, name)
+            yield _client_identity(file, line, name)
     set_by_proxy = {"x-original-uri"} if is_question else set()
-    yield from _forged_headers(file, location.line, set(headers) | set_by_proxy)
+    yield from _forged_headers(file, line, set(headers) | set_by_proxy)
 
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
