@@ -270,6 +270,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     if request.profile and options["count"] > 1:
         raise click.UsageError("--profile cannot be combined with --count")
     if options["why"] and residual is None:
+        # JSON is the default of `--format`: an explanation is text unless it was asked for.
         return _why(request, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(request, options["style"], options["pretty_limit"], options)
 

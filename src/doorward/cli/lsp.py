@@ -52,6 +52,8 @@ def command(
     from doorward.lsp.server import make_server
 
     try:
+        # With `("",)` no project is asked for its built-ins: to open a folder must not import its
+        # code.
         registry = extensions.registry_for(builtins or ("",), ())
     except LoadError as error:
         raise click.ClickException(str(error)) from None

@@ -151,6 +151,7 @@ def _install(installation: Installation, document: dict[str, Any], say: Say) -> 
     named = installation.name in document.get(KEY, [])
     running = installation.daemon.check_process()
     if not installation.url and not installation.policies:
+        # Before the service, which is started with this folder as `--data`.
         copy_pack(installation.pack_folder, say)
     # INVARIANT: the service answers before the daemon learns its name, or the daemon ends itself.
     _start_service(installation, say)

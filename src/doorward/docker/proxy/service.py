@@ -121,6 +121,7 @@ class ProxyService:
                 options.policies,
                 path=options.decision,
                 deadline=options.deadline,
+                # Unlike the plugin, it also narrows what the daemon answers.
                 shows_answers=True,
             )
         self._audit: AuditLog | None = None
@@ -221,6 +222,7 @@ class ProxyService:
         unless a successor has replaced them, let open requests end within the configured grace
         time, and close decision point and audit log.
         """
+        # Before the server ends: nobody connects any more to a socket that will not answer.
         for path, inode in self._files:
             with suppress(OSError):
                 # A successor may have bound the path already: its socket is not ours to remove.

@@ -48,6 +48,7 @@ PENDING: Final = Archive("pending")
 
 def has_archive(action: str, query: Mapping[str, list[str]]) -> bool:
     """Return True if a stream of this request is an archive that is read here."""
+    # With `remote`, the daemon fetches the context by itself.
     return action == COPY or (action == BUILD and not query.get("remote", [""])[0])
 
 

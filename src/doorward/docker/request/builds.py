@@ -46,6 +46,7 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
     return {
         "buildkit": query.get("version", [""])[0] == "2",
         "session": bool(query.get("session", [""])[0]),
+        # A field that is not known here could send the result anywhere.
         "outputs": types + ["unknown"] * bool(notes.unknown),
         "cache_from": [parse_image(each) for each in caches],
         **NOT_SOLVED,

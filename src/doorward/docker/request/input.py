@@ -215,6 +215,7 @@ def roll_back(draft: Draft, previous: Any) -> Draft:
 
     A specification that is not known (None), or not of the types of the model, is noted as a fault.
     """
+    # Copies: the same draft is read once more if the call has to wait.
     notes = Notes([*draft.notes.unknown], [*draft.notes.faults], {*draft.notes.views})
     body: Any = {}
     try:
