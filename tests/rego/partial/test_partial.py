@@ -288,6 +288,24 @@ r if {
         assert not any(both.prepare(text).results(input) for text in partial.query_texts)
 
 
+def test_a_function_that_replaces_another_reads_rules_without_the_replacement() -> None:
+    policy = """package a
+
+f(x) := x
+
+r := f(2)
+
+g(x) := r + x
+
+q := [r, f(1)]
+
+p := v if v := q with f as g
+"""
+    engine = Engine({"a.rego": policy})
+    assert engine.partial("data.a.p = x", ["input"]).query_texts == ("x = [4, 3]",)
+    assert engine.prepare("data.a.p").value({}) == [4, 3]
+
+
 def test_a_mock_that_is_left_early_takes_no_other_with_it() -> None:
     # `not` wants one solution of `f`, and leaves what stands in for it half-way.
     policy = """package a

@@ -14,6 +14,7 @@ from tests.waiting import PATIENCE
 
 from doorward.filters import to_conditions
 from doorward.rego import CompileError, Engine, EvalError, Partial, from_python
+from doorward.rego.partial import residual, settled
 from doorward.rego.partial.evaluate import Lowered
 from doorward.rego.partial.settled import Settled
 
@@ -83,6 +84,30 @@ def test_every_kind_of_comparison_is_settled_and_looked_at_once(
     assert '"bob" = input.docs.owner' in other.query_texts[0]
     own, others = left.queries[0], other.queries[0]
     assert [one is two for one, two in zip(own, others, strict=True)].count(False) == 1
+
+
+def test_threads_that_make_a_tree_at_once_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader keeps a condition by the id of a tree: nobody would hold that of the other thread,
+    and its id would be that of another expression."""
+    engine = Engine({"a.rego": FILTER})
+    other: list[Partial] = []
+    to_nodes = residual.body_to_nodes
+
+    def ask() -> Partial:
+        return engine.partial("data.a.p", ["input.docs"], {"user": "ann"}, only_truth=True)
+
+    def interrupted(body: Any) -> Any:
+        trees = to_nodes(body)
+        if not other:  # another thread, which is done first
+            other.append(ask())
+            assert other[0].queries
+        return trees
+
+    monkeypatch.setattr(settled, "body_to_nodes", interrupted)
+    left = ask()
+    pairs = zip(left.queries[0], other[0].queries[0], strict=True)
+    assert [one is two for one, two in pairs].count(False) == 1  # with what is known
+    assert left.kept.keys() <= {id(each) for each in left.queries[0]}
 
 
 def test_a_mocked_builtin_is_not_settled() -> None:

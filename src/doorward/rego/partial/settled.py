@@ -81,8 +81,10 @@ class Settled:
         if node is None:
             (node,) = body_to_nodes((expr,))
             if id(expr) in self._own:
-                self._nodes[id(expr)] = node
-                self.kept[id(node)] = None
+                # Where another thread made one as well, its node counts: `kept` knows a node by its
+                # id, which a node that nobody holds would leave to another expression.
+                node = self._nodes.setdefault(id(expr), node)
+                self.kept.setdefault(id(node), None)
         return node
 
     def steps(self, rule: Rule) -> tuple[Step, ...]:

@@ -468,7 +468,8 @@ class Replaced:
         self._functions: list[dict[Operator, With]] = []
         self._numbers: list[int] = []
         self._count = 0
-        self._cache: list[dict[Path, tuple[Any]]] = [{}]
+        # By the number of the functions too: a replacement is hidden while it is called.
+        self._cache: list[dict[tuple[int, Path], tuple[Any]]] = [{}]
 
     def push(self, targets: tuple[Path, ...], functions: Mapping[Operator, With]) -> None:
         """Put the replacements of a `with` into effect: its targets in data, and functions."""
@@ -543,10 +544,10 @@ class Replaced:
         """Return the cached value of a document as a tuple of one, UNDEFINED included; None if it
         is not cached.
         """
-        return self._cache[-1].get(path)
+        return self._cache[-1].get((self.functions_number, path))
 
     def cache(self, path: Path, value: Any) -> None:
-        self._cache[-1][path] = (value,)
+        self._cache[-1][self.functions_number, path] = (value,)
 
 
 class Support:
