@@ -134,6 +134,7 @@ class AwsSource:
 
 def _read_version(block: Block, key: str, _warnings: list[str]) -> SignatureVersion:
     """Return the version of AWS signatures; ConfigError unless it is 4 or 4a."""
+    # YAML reads 4 as a number.
     version = str(block.values.get(key))
     if version not in ("4", "4a"):
         raise ConfigError(f"{block.location(key)} must be 4 or 4a but is `{version}`")

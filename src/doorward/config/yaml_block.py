@@ -196,6 +196,7 @@ class _Reader:
         scalar = yaml.ScalarNode(tag, replaced, node.start_mark, node.end_mark)
         try:
             value = yaml.SafeLoader("").construct_object(scalar)
+        # What PyYAML raises for a text that does not fit its tag.
         except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
             raise ConfigError(
                 f"{self.location(node, path)} is not a valid YAML value with its variables "

@@ -172,6 +172,7 @@ class AwsKeyChain:
         for source in self._options.sources:
             try:
                 if source.kind == "sso":
+                    # A configuration has at most one source of a kind.
                     return self._sessions[0].keys()
                 return _SOURCES[source.kind](source, self._fetch)
             except CredentialsError as error:

@@ -109,6 +109,7 @@ def _sign_everywhere(request: httpx.Request, keys: AwsKeys, service: str) -> dic
             path,
             # The canonical query of AWS is sorted, and has %20 for blanks.
             "&".join(sorted(query.replace("+", "%20").split("&"))),
+            # A run of blanks in a value counts as one.
             *[f"{name}:{' '.join(covered[name].split())}" for name in names],
             "",
             ";".join(names),

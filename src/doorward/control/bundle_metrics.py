@@ -66,6 +66,8 @@ class BundleMetrics(Collector):
                     self._loaded[name] += 1
                 else:
                     key = name, "bundle_error" if status.is_failing else "", status.message
+                    # A message may quote what a service sends, and each one is a series in
+                    # Prometheus.
                     known = key in self._failed or len(self._failed) < MAX_FAILURES
                     self._failed[key if known else (name, key[1], "")] += 1
                 if status != before.get(name):

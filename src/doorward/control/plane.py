@@ -311,6 +311,7 @@ class ControlPlane:
         attempt to load one. The health of `bundle` is OK once all were activated.
         """
         bundles = self.bundles
+        # Without bundles there is no such part; one that was there is OK after the last bundle.
         if statuses or "bundle" in self._health.states:
             self._health.set("bundle", State.OK if bundles.is_ready else State.NOT_READY)
         self._health.failing_bundles = dict(bundles.failing)

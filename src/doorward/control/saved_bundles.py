@@ -30,6 +30,7 @@ class SavedBundles:
         if name == DISCOVERY:
             return os.path.join(self._folder, "discovery", _FILE)
         parts = [part for part in name.split("/") if part]
+        # INVARIANT: `bundle_options` has refused other names of bundles that are saved.
         assert parts
         assert ".." not in parts
         # Otherwise a saved bundle would be the configuration of the next start.

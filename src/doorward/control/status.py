@@ -108,6 +108,7 @@ class StatusReporter:
 
     def _note(self) -> None:
         """Count a change, and wake the thread that reports it."""
+        # Without a lock: only the parent of workers looks at it, which has one thread.
         self.news += 1
         if self._task is not None:
             self._task.wake()

@@ -255,6 +255,8 @@ class Uploads:
         other threads send. The outcome is passed to `on_status`.
         """
         with self._encoding:
+            # INVARIANT: under this lock. `adopt` encodes what others left, and empties the journal
+            # of the events that the encoder holds (`DiskOutbox`).
             self._outbox.adopt()
             while self._events:
                 if self._encoder.add(self._events.popleft()):

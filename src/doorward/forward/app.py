@@ -141,6 +141,7 @@ class ForwardAuth:
         An empty one replaces a header that the client sent.
         """
         values: dict[str, list[str]] = {name: [] for name in self._options.response_headers}
+        # INVARIANT: `_can_do` has refused all other names.
         for key, value in verdict.headers:
             values[key.lower()].append(value)
         return [(name, ",".join(lines)) for name, lines in values.items()]

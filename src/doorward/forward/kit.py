@@ -139,8 +139,8 @@ def _nginx(site: Site) -> dict[str, str]:
 def _caddy(site: Site) -> dict[str, str]:
     """Return the configuration of a Caddy that asks the decision point about each request."""
     proxy_headers = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
-    # The copied headers are among them, since Caddy 2.10.0 to 2.11.1 keeps a client's one that the
-    # answer does not have (GHSA-7r4p-vjf4-gxv4).
+    # The copied headers are among them: Caddy 2.10.0 to 2.11.1 keeps a client's one that the answer
+    # does not have (GHSA-7r4p-vjf4-gxv4).
     removed = [f"\trequest_header -{name}" for name in site.stripped if name not in proxy_headers]
     secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
     copied = (
@@ -159,6 +159,8 @@ def _caddy(site: Site) -> dict[str, str]:
         "\troute {",
         *[f"\t{line}" for line in removed],
         *[f"\t\trequest_header -{name}" for name in proxy_headers],
+        # Caddy's Go takes Transfer-Encoding out of the headers: it cannot be copied as the length
+        # is.
         "\t\t# The question has no body: this tells of one that is chunked.",
         "\t\t@chunked header Transfer-Encoding *",
         f"\t\trequest_header @chunked {CODING} chunked",

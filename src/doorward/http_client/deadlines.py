@@ -19,7 +19,7 @@ import httpx
 
 __all__ = ["finished_by", "with_deadlines"]
 
-# By context, since httpx passes nothing of the caller's down to a connection; each thread has its
+# By context: httpx passes to a connection no more than the time for one wait. Each thread has its
 # own.
 _UNTIL: Final[ContextVar[float]] = ContextVar("doorward_exchange_until", default=inf)
 

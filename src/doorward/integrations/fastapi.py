@@ -241,6 +241,7 @@ async def _body_of(request: Request, limit: int) -> tuple[bytes, bool]:
         return b" ", True  # what is longer than the policy may see is not read for it
     is_cut = False
     try:
+        # RFC 9112, section 6.3: a request of HTTP/1 with neither of the two headers has no body.
         is_declared = length or request.scope["http_version"].startswith("1")
         content = await (request.body() if is_declared else _undeclared_body(request, limit))
     except RuntimeError as error:  # FastAPI reads a form, and keeps none of its bytes

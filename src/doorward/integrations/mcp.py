@@ -111,6 +111,7 @@ class SqliteBudget:
         try:
             with self._open() as database:
                 row = database.execute(
+                    # The first WHERE is for a new key, the second for a known one.
                     "INSERT INTO budget SELECT :key, :began, :cost WHERE :cost <= :limit"
                     " ON CONFLICT (key) DO UPDATE SET began = :began,"
                     " spent = :cost + CASE began WHEN :began THEN spent ELSE 0 END"
@@ -283,6 +284,7 @@ class PolicyMiddleware(Middleware):
             **_responses_of(request),
         }
         # `null` would be a value, and `input.user` in a rule would hold.
+        # The token first: with both, every client over HTTP would be one user.
         if (user := _token_user() or self._user()) is not None:
             document["user"] = user
         decision = await self._point.decide(self._path, document)

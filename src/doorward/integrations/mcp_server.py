@@ -136,6 +136,7 @@ class ServerPolicy:
         if arguments is not None:
             document["arguments"] = arguments
         # `null` would be a value, and `input.user` in a rule would hold.
+        # The token first: with both, every client over HTTP would be one user.
         if (user := _token_user() or self._user()) is not None:
             document["user"] = user
         decision = await self._point.decide(self._path, document)

@@ -136,6 +136,7 @@ class Policies:
         """Return the symbol at an offset, and the span of its name there; None if there is none."""
         at = [o for o in self._names(file) if o.span.start <= offset <= o.span.end]
         if at:
+            # The shortest, and of two that meet here the later one.
             occurrence = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
             return occurrence.symbol, occurrence.span
         return self._symbol_in_text(file, offset)

@@ -127,6 +127,7 @@ class _Names:
         path = item.path
         if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in ROOTS:
             yield from self._segments(path.head.name, (), path.args)
+        # The tree has the alias without its place.
         alias = _ALIAS.search(item.span.text) if item.alias is not None else None
         if alias is not None:
             span = item.span

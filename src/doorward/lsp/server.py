@@ -467,6 +467,8 @@ class _Editor:
         if formatted is None:
             return None
         text = self.policies.texts[uri]
+        # Below the last line, so that all of it is replaced, whether it ends with a line break or
+        # not.
         end = types.Position(text.count("\n") + 1, 0)
         return [types.TextEdit(types.Range(types.Position(0, 0), end), formatted)]
 

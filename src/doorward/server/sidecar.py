@@ -130,6 +130,7 @@ class Sidecar:
             self._open_shadow(options.config.shadow)
         if options.console:
             self._open_console()
+        # `gc_once`: the collector would go through new policies several times while they are made.
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm, building=gc_once)
         self._identity: Identity | None = None
         if options.config.identity:

@@ -141,6 +141,7 @@ class WorkerGroup:
             # Until `_begin` looks at everything: the collector would, as soon as it runs again.
             gc.freeze()
         self._active = _Active(snapshot, self._begin)
+        # `gc_paused`: `_begin` collects, and freezes what is left.
         self._store = Store(
             self._active, loaded, self._settings, prepare=self._warm, building=gc_paused
         )

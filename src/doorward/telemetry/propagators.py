@@ -32,6 +32,7 @@ __all__ = ["B3", "propagator_of"]
 USUAL: Final = "tracecontext,baggage"
 _SINGLE: Final = "b3"
 _TRACE, _SPAN, _SAMPLED, _FLAGS = "x-b3-traceid", "x-b3-spanid", "x-b3-sampled", "x-b3-flags"
+# Zipkin's ids of traces have 64 or 128 bits.
 _TRACE_ID: Final = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}\Z")
 _SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}\Z")
 
