@@ -129,6 +129,25 @@ def test_a_command_of_a_unit_that_cannot_be_read_is_a_finding(tmp_path: Path) ->
     assert rules_broken_by(unit) == {(2, "unreadable")}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        ("Caddyfile", ":80 {\n  forward_auth a:1\n}\n", "forward-forged-header"),
+        ("nginx.conf", "server {\n  auth_request off;\n}\n", "forward-open"),
+        ("haproxy.cfg", "frontend a\n  http-request lua.doorward\n", "forward-forged-header"),
+        ("envoy.service", UNIT, "kit-root"),
+    ],
+)
+def test_texts_of_a_config_map_are_checked_at_their_lines(
+    name: str, text: str, rule: str, tmp_path: Path
+) -> None:
+    alone = {(line + 3, rule) for line, rule in rules_broken_by(write(tmp_path, name, text))}
+    assert (5, rule) in alone
+    indented = "".join(f"    {line}\n" for line in text.splitlines())
+    path = write(tmp_path, "map.yaml", f"kind: ConfigMap\ndata:\n  {name}: |\n{indented}")
+    assert rules_broken_by(path) == alone
+
+
 def replaced(document: Located, value: object) -> Iterator[Located]:
     """Each document in which one of the values is another one."""
     yield Located(value, document.line)

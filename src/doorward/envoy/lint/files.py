@@ -7,7 +7,7 @@ passed over in folders, and an error where they are named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
@@ -181,18 +181,19 @@ def _read(path: Path) -> str:
         raise LintError(f"{path}: the file is not UTF-8 at byte {error.start}") from None
 
 
-def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> bool:
-    """Check a text by its suffix, and collect policies and manifests that are checked together
+def _gather(gathered: _Gathered, file: str, kind: str, text: str, offset: int) -> bool:
+    """Check a text by its kind, and collect policies and manifests that are checked together
     later. Return False if the text is of no known kind.
 
-    `offset` is the number of lines before the text in `file`. YAML that cannot be parsed is a
-    finding `unreadable`.
+    `kind` is what `_kind` returns for the name of the text, and `offset` the number of lines before
+    the text in `file`. YAML that cannot be parsed is a finding `unreadable`.
     """
-    if suffix == ".rego":
+    if kind == ".rego":
         gathered.policies.append((file, offset, text))
-    elif suffix in _TEXTS:
-        gathered.findings += _TEXTS[suffix](file, text)
-    elif suffix in _YAML:
+    elif kind in _TEXTS:
+        for each in _TEXTS[kind](file, text):
+            gathered.findings.append(replace(each, line=offset + each.line))
+    elif kind in _YAML:
         try:
             documents = read_documents(text, offset)
         except LocatedError as error:
@@ -228,8 +229,8 @@ def _gather_document(gathered: _Gathered, file: str, document: Located) -> bool:
         if document.get("kind").value == "ConfigMap":
             for name, text in document.get("data").fields().items():
                 if isinstance(text.value, str):
-                    suffix = Path(name).suffix
-                    _gather(gathered, file, suffix, text.value, text.text_line - 1)
+                    kind = _kind(Path(name))
+                    _gather(gathered, file, kind, text.value, text.text_line - 1)
     else:
         return False
     return True
