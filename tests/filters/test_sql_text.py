@@ -22,10 +22,10 @@ from doorward.filters.sql_text import quoted_name
 from doorward.rego import Engine
 
 
-def conditions(body: str, data: object = None) -> Conditions:
+def conditions(body: str, data: object = None, variant: str = "all") -> Conditions:
     engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n"}, data=data)
     left = engine.partial("data.f.include", ["input.docs"], {"user": "ann"}, only_truth=True)
-    return to_conditions(left, [target_of("ucast", "all")])
+    return to_conditions(left, [target_of("ucast", variant)])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -48,6 +48,14 @@ def test_no_text_leaves_its_literal(text: str, dialect: str) -> None:
 def test_a_text_with_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         to_sql_text(conditions('input.docs.name == "a\\u0000b"'), Names({}), "postgresql")
+
+
+def test_fields_that_a_target_cannot_compare_are_an_error_with_a_hint() -> None:
+    with pytest.raises(FilterError) as caught:
+        conditions("input.docs.a == input.docs.b", variant="linq")
+    message = str(caught.value)
+    assert 'reference to field: unsupported feature "field-ref" for UCAST (LINQ)' in message
+    assert "hint: compare the field with a known value, or leave out this target" in message
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -153,8 +153,8 @@ def verify(
 
 
 def _read_token(signatures: bytes) -> str:
-    """Return the single JWT in `.signatures.json`. Raise `SignatureError` if there are none or
-    several, if one is not a string, or if a plugin must verify them.
+    """Return the single JWT in `.signatures.json`. Raise `SignatureError` if the file is not JSON,
+    if there are none or several, if one is not a string, or if a plugin must verify them.
     """
     try:
         document = read_json(signatures, trailing=True)

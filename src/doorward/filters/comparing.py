@@ -18,6 +18,7 @@ from doorward.filters.hints import (
     EXCLUSIVE,
     INDEX,
     KNOWN_TEXT,
+    KNOWN_VALUE,
     OWN_CONDITION,
     ROWS,
     SCALAR,
@@ -145,7 +146,7 @@ class Comparer:
             if column is None and not self._is_operand(term, name, location):
                 return None
         if one and other and (lacking := missing_feature(self.targets, "field-ref")):
-            self.fail(location, f"reference to field: {lacking}")
+            self.fail(location, f"reference to field: {lacking}", hint=KNOWN_VALUE)
             return None
         if name in COMPARISONS:
             return self._compare(expr, call, one, other, location)

@@ -21,6 +21,7 @@ __all__ = [
     "INDEX",
     "JSON",
     "KNOWN_TEXT",
+    "KNOWN_VALUE",
     "MASKS",
     "MEMBERS",
     "MOMENTS",
@@ -82,6 +83,7 @@ JSON: Final = (
     "null, on PostgreSQL in a column of `jsonb`, or on SQLite"
 )
 KNOWN_TEXT: Final = "the second operand must be known when the filter is made"
+KNOWN_VALUE: Final = "compare the field with a known value, or leave out this target"
 MASKS: Final = (
     'write `masks.TABLE.COLUMN := {"replace": {"value": null}}` for a column that is masked, and '
     "`{}` for one that is not"

@@ -360,8 +360,8 @@ class Store:
             return self._replace(self._files, left)
 
     def _is_active(self, name: str, bundle: Bundle) -> bool:
-        """Return True if a bundle with the same digest is active; always False for a delta
-        bundle.
+        """Return True if the active bundle `name` has the same digest; False without a digest, and
+        for a delta bundle.
         """
         active = self._bundles.get(name)
         is_same = active is not None and bundle.digest and active.digest == bundle.digest

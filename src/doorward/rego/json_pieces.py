@@ -410,7 +410,8 @@ class _Cuts:
         """The number of cuts that were in the middle of a member."""
 
     def note(self, last: str) -> None:
-        """Record `last`, the characters with which a member ended: the next members are cut at the
-        same characters followed by a comma.
+        """Record how a member ended: the blanks, quotes and closing brackets at the end of `last`,
+        its text or the end of it. The next members are cut where a comma follows the same
+        characters.
         """
         self.mark = last[len(last.rstrip(_TAIL)) :] + ","

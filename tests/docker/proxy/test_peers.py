@@ -14,6 +14,7 @@ import pytest
 from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.proxied import Proxied, proxied
 
+from doorward.docker.proxy import peers
 from doorward.docker.proxy.peers import Names, Peer, PeerError
 
 ASK = """
@@ -38,6 +39,25 @@ def test_process_of_this_host_is_no_container() -> None:
         assert (peer.pid, peer.uid) == (os.getpid(), os.geteuid())
         assert peer.container() is None
         peer.close()
+
+
+def test_process_that_cannot_be_examined_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(peers, "_read", read)
+    ours, theirs = connected()
+    with ours, theirs:
+        peer = Peer(ours)
+        with pytest.raises(PeerError) as caught:
+            peer.container()
+        peer.close()
+    assert str(caught.value) == (
+        "the calling process cannot be examined: permission denied "
+        f"(the proxy must be able to read /proc/{os.getpid()})"
+    )
 
 
 @NAMED

@@ -19,6 +19,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+from doorward.base.os_errors import describe_os_error
 from doorward.base.records import record
 from doorward.docker.request.call import Caller
 
@@ -68,8 +69,11 @@ class Peer:
             container = _container_of(self.pid)
         except (FileNotFoundError, ProcessLookupError):
             raise PeerError("the calling process ended before it could be examined") from None
-        except OSError:
-            raise PeerError("the calling process cannot be examined") from None
+        except OSError as error:
+            raise PeerError(
+                f"the calling process cannot be examined: {describe_os_error(error)} "
+                f"(the proxy must be able to read /proc/{self.pid})"
+            ) from None
         # INVARIANT: checked after `/proc` was read: until then the number was that of the caller.
         if _has_ended(self._fd):
             raise PeerError("the calling process ended before it could be examined")

@@ -71,9 +71,10 @@ class DaemonSettings:
 
     @property
     def open_listeners(self) -> list[str]:
-        """The sorted addresses at which the daemon listens without verifying its clients: none if
-        `tlsverify` is set in daemon.json or on the command line. Where daemon.json is not known one
-        of them says so, since it may name any.
+        """The sorted addresses, other than local sockets (unix://, fd://, npipe://), at which the
+        daemon listens without verifying its clients: none if `tlsverify` is set in daemon.json or
+        on the command line. Where daemon.json is not known one of them says so, since it may name
+        any.
         """
         if self.document.get("tlsverify") is True or _flag(self.arguments, "tlsverify"):
             return []

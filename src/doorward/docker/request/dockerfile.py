@@ -299,6 +299,8 @@ class _Reader:
             self._read_step(name, rest, later=later)
         elif name == "ONBUILD" and not later:
             self._read_instruction(rest, later=True)
+        elif name in ("FROM", "ONBUILD"):
+            self._refuse(f"instruction {name} may not stand after ONBUILD")
         elif name not in _INERT:
             after = " after ONBUILD" if later else ""
             self._refuse(f"instruction {name[:_LONGEST_SHOWN]} is unknown{after}")
@@ -357,8 +359,9 @@ class _Reader:
         self._stages.append(name)
 
     def _expand(self, word: str) -> str:
-        """Return the reference of an image with its variables replaced; DockerfileError for a
-        variable without a known value, and if the result is not a plain reference.
+        """Return the reference of an image with its variables replaced by the arguments before the
+        first FROM (with the request's build arguments). DockerfileError if one of them is not
+        known, and if the result is not a plain reference.
         """
 
         def value(match: re.Match[str]) -> str:

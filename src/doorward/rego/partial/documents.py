@@ -198,9 +198,11 @@ class _Walk:
         self.site = site
 
     def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """Yield for each way in which the path, followed from index `pos` on, leads to the result.
-        `plugged` is the constant path so far, and `node` has the rules there; None if there are no
-        rules below.
+        """Yield once for each way in which the path, followed from index `pos` on, leads to the
+        result (see `Solutions`: the bindings hold until the iterator continues). A document that is
+        unknown, or must not be inlined, is saved as an equation in the residual, which counts as
+        one way. `plugged` is the constant path so far, and `node` has the rules there; None if
+        there are no rules below.
         """
         if pos == len(self.path):
             return self._end(tuple(plugged), node)

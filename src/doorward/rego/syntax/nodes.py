@@ -78,7 +78,7 @@ class _Composite:
             return answer
 
     def _terms(self) -> Iterable[Term]:
-        raise AssertionError("each kind of literal has its own")
+        raise AssertionError("each class of literals must define `_terms`")
 
 
 @record

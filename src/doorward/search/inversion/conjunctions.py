@@ -72,7 +72,9 @@ class Numbers:
 
     def solutions(self, apply: Apply) -> Iterator[dict[str, Any]]:
         """Yield values of the leaves, by their texts, with which all conditions hold: at most one
-        solution for each leaf, which is computed from the others.
+        solution for each leaf, which is computed from the others. Values are tried, at most `TRIED`
+        combinations for each leaf; that none is found does not prove that there is none. `apply`
+        calls a built-in.
         """
         names = [*self.leaves]
         for turn in range(len(names)):

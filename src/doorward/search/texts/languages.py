@@ -328,8 +328,9 @@ class _Reader:
         return out
 
     def _repeat(self) -> Language:
-        """repeat = atom [ "*" | "+" | "?" | counts ]. UnreadableError for another repetition after
-        it, such as `a+?`.
+        """repeat = atom [ "*" | "+" | "?" | counts ]; there must be a next character.
+        UnreadableError for a count above `MAX_REPEAT`, and for another repetition after it, such
+        as `a+?`.
         """
         atom = self._atom()
         char = self._pattern[self._at : self._at + 1]

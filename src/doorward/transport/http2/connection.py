@@ -208,7 +208,10 @@ class Connection:
             return b""
         if self._receiving != "open" and now - self._began > self.limits.header_timeout:
             self._fail(
-                Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers did not arrive in time")
+                Http2Error(
+                    ErrorCode.ENHANCE_YOUR_CALM,
+                    "preface, SETTINGS or headers did not arrive in time",
+                )
             )
             return self.take()
         if self._ending == "announced" and now - self._began > DRAIN_WAIT:
@@ -581,7 +584,9 @@ class Connection:
             # (RFC 9113, 3.4).
             if self._receiving == "settings":
                 raise Http2Error(
-                    ErrorCode.PROTOCOL_ERROR, "first frame after the preface is not SETTINGS"
+                    ErrorCode.PROTOCOL_ERROR,
+                    "first frame after the preface is an acknowledgement of SETTINGS, not SETTINGS "
+                    "of the client",
                 )
             return
         if len(payload) % _SETTING.size:

@@ -90,8 +90,8 @@ def _is_uri_reference(text: str) -> bool:
 
 
 def _is_uri_template(text: str) -> bool:
-    """Return True for a URI reference in whose path each `{` has a `}` behind it; what is between
-    them is not checked.
+    """Return True for a URI reference without a backslash in whose path a `}` comes after the last
+    `{`, if there is one; braces need not be in pairs, and what is between them is not checked.
     """
     try:
         path = go_url.parse(text).get("path", "")
