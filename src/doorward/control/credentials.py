@@ -227,6 +227,7 @@ def _check_token(token: object, message: str) -> str:
     empty or cannot be in a header.
     """
     text = token.strip() if isinstance(token, str) else ""
+    # Not left to the HTTP library, which quotes a header that it refuses in its error.
     if not text or not text.isascii() or not text.isprintable():
         raise CredentialsError(message)
     return text
@@ -242,6 +243,7 @@ def _fetch_oauth2(options: OAuth2, fetch: Fetch, signer: KmsSigner | None) -> tu
     """
     headers = {"content-type": "application/x-www-form-urlencoded", **options.headers}
     if options.grant_type == "client_credentials" and options.client_secret:
+        # As OPA does: without the encoding of RFC 6749, section 2.3.1, in front.
         pair = f"{options.client_id}:{options.client_secret}".encode()
         headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
     content = urlencode(_form(options, signer)).encode()

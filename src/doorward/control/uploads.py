@@ -25,6 +25,7 @@ from doorward.edge import Edge, Part, Parts, loop_thread
 
 __all__ = ["Uploads"]
 
+# One at a time, a service that takes 200 ms would get five chunks a second.
 THREADS: Final = 4
 """The most chunks that are sent at the same time."""
 _WITHIN: Final = 1000.0
@@ -156,6 +157,7 @@ class Uploads:
         if rate is None:
             return lines
         now = self._clock.now()
+        # At least 1: at a rate below one event a second, no event would ever be allowed.
         self._allowed = min(self._allowed + (now - self._counted) * rate, max(rate, 1.0))
         self._counted = now
         taken = min(int(self._allowed), len(lines))

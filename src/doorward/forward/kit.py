@@ -97,6 +97,7 @@ def _nginx(site: Site) -> dict[str, str]:
         "  # Headers with _ are dropped: some applications read _ as -.",
         "  underscores_in_headers off;",
         "  ignore_invalid_headers on;",
+        # The policy decides on `$request_uri`, in which nginx merges no slashes.
         "  merge_slashes off;",
         "  # An HTTP/1.0 request may have no host; the policy could not decide on it.",
         '  if ($http_host = "") { return 403; }',
@@ -198,6 +199,7 @@ def _traefik(site: Site) -> dict[str, str]:
         # The five headers are deleted, in any spelling, and set again.
         "trustForwardHeader": False,
         "forwardBody": True,
+        # Traefik holds a body in memory, of any size by default, and answers a larger one with 401.
         "maxBodySize": site.max_body,
         "maxResponseBodySize": 65536,
         "preserveRequestMethod": False,

@@ -378,6 +378,7 @@ class PolicyBackend:
         """Return True if the user is active and the policy allows `perm`, on `obj` unless it is
         None.
         """
+        # False does not deny: Django asks the next backend then.
         return bool(user_obj.is_active) and decide(user_obj, perm, obj).allowed
 
     async def ahas_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:

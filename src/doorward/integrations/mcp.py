@@ -152,6 +152,7 @@ class PolicyMiddleware(Middleware):
         self._budget = budget
         self._user = user or (lambda: None)
 
+    # INVARIANT: `call_next` keeps its name in all of these methods: FastMCP passes it by that name.
     async def on_request(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Decide a request for which this class has no other method, such as a completion of an
         argument; raise McpError unless the policy allows it. Requests about the connection itself
@@ -174,6 +175,8 @@ class PolicyMiddleware(Middleware):
         tool = await self._tool(context, name)
         tags = [] if tool is None else _tags_of(tool)
         if (
+            # FastMCP runs a tool that its list leaves out, too, and may call this without a
+            # context.
             tool is None
             or server is None
             or not (await self._ask("tools/list", name, tags=tags)).allowed

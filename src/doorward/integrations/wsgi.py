@@ -180,6 +180,7 @@ def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool)
                 # A root path of the settings (Django's FORCE_SCRIPT_NAME), which was not sent.
                 return _quote_path(root) + target
             if options.strict:
+                # Such as `//a`: waitress makes `/a` of it in the path, and leaves the target.
                 _refuse(f"the path differs from {key}, the path that was sent")
             return target
     if options.strict and not derive_target:

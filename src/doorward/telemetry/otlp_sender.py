@@ -21,6 +21,7 @@ _FIRST_PAUSE: Final = 0.5
 """Seconds until the second attempt; the pauses double."""
 # OTLP's own list, in which 500 is missing.
 _RETRIED: Final = frozenset({429, 502, 503, 504})
+# CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS.
 _RETRIED_CODES: Final = frozenset({1, 4, 8, 10, 11, 14, 15})
 """Status codes of gRPC after which OTLP tries again: the collector is away or overloaded."""
 _AGENT: Final = f"Doorward/{__version__}"
