@@ -103,6 +103,7 @@ class Verification:
         name = self.key_id or header.get("kid") or payload.get("keyid")
         if not name:
             raise SignatureError("verification key ID is empty")
+        # The token is not verified yet: its sender may have put a list here, which cannot be a key.
         if not isinstance(name, str):
             raise SignatureError(
                 "verification key ID must be a string: `kid` in the JWT's header, or its claim "

@@ -114,6 +114,7 @@ def _check_url(key: str, url: object) -> None:
     """
     parts = split_url(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.hostname in _LOCAL
+    # Any `@`, since a password may come without a user.
     if parts is None or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise OptionError(
             key,

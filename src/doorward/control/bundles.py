@@ -371,6 +371,7 @@ class Bundles:
                 self._store.activate(
                     {other: each for other, (each, _) in waiting.items()}, timers=timers
                 )
+            # They stay refused; the log and the status of each say why already.
             except _FAILURES:
                 return
         for other, (each, download) in waiting.items():

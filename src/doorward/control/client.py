@@ -147,6 +147,7 @@ class ServiceClient:
                 return self._exchange(client, request, until, limit, named)
         except CredentialsError as error:
             raise ServiceError(str(error)) from None
+        # httpx raises RuntimeError if `close` is called meanwhile.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, RuntimeError) as error:
             _fail(named, error)
 

@@ -24,6 +24,7 @@ _MANIFESTS: Final = ", ".join(
         "*/*",
     )
 )
+# OCI's distribution specification: manifests of 4 MB should be supported.
 _MAX_MANIFEST: Final = 4 << 20
 # Possessive (`++`, `*+`), so that a text that does not match is not tried in many ways.
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-_]++(?::[0-9]++)?|\[[0-9a-fA-F:.]++\](?::[0-9]++)?")

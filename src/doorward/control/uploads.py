@@ -28,6 +28,7 @@ __all__ = ["Uploads"]
 # One at a time, a service that takes 200 ms would get five chunks a second.
 THREADS: Final = 4
 """The most chunks that are sent at the same time."""
+# Longer than one request may take (`answers.WITHIN`).
 _WITHIN: Final = 1000.0
 """The seconds after which an upload without progress counts as stuck in `/health`."""
 _log: Final = logging.getLogger(__name__)

@@ -427,6 +427,7 @@ class DecisionLog:
         for put in puts:
             try:
                 put()
+            # A file that is closed raises ValueError.
             except (OSError, ValueError):
                 has_failed = True
         if has_failed:

@@ -174,6 +174,7 @@ def _input(extension: Doorward) -> Any:
     request cannot be parsed or strict mode refuses it.
     """
     options = extension.options
+    # A copy, since `read_request` takes out headers and replaces the body.
     environ = dict(request.environ)
     is_endless = request.content_length is None and "HTTP_TRANSFER_ENCODING" in environ
     if is_endless or (request.content_length or 0) > options.max_body:
