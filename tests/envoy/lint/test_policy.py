@@ -91,6 +91,15 @@ def test_a_decision_needs_a_default_somewhere_in_its_package() -> None:
     )
 
 
+def test_a_missing_default_is_found_in_the_file_of_the_decision() -> None:
+    texts = [
+        ("other.rego", 0, "package a\n\nother if input.x\n"),
+        ("decision.rego", 10, "package a\n\nallow if input.x\n"),
+    ]
+    findings = [(each.file, each.line, each.rule) for each in check_policies(texts)]
+    assert findings == [("decision.rego", 13, "policy-no-default")]
+
+
 def test_who_reads_bodies_must_look_whether_they_are_whole() -> None:
     text = "package a\n\ndefault allow := false\nallow if input.parsed_body.x == 1\n"
     assert rules_broken_by(text) == [("policy-truncated-body", 1)]

@@ -115,11 +115,15 @@ class _Package:
         look at `truncated_body`, tokens decoded and never verified.
         """
         file, offset, module = self._members[0]
-        rules = [rule for _, _, each in self._members for rule in each.rules]
-        decisions = [rule for rule in rules if self._rule_name(rule.head.ref) == "allow"]
-        if decisions and not any(rule.default for rule in decisions):
-            line = offset + decisions[0].span.row
-            yield Finding(file, line, "policy-no-default", "`allow` has no default")
+        decisions = [
+            (name, lines_before + rule.span.row, rule)
+            for name, lines_before, each in self._members
+            for rule in each.rules
+            if self._rule_name(rule.head.ref) == "allow"
+        ]
+        if decisions and not any(rule.default for _, _, rule in decisions):
+            name, line, _ = decisions[0]
+            yield Finding(name, line, "policy-no-default", "`allow` has no default")
         read = {path for _, _, each in self._members for path in self._paths(each)}
         reads_body = any(path[: len(body)] == body for path in read for body in _BODIES)
         if reads_body and not any(path[:2] == ("input", "truncated_body") for path in read):
