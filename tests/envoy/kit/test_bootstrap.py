@@ -25,6 +25,7 @@ from envoy.service.auth.v3 import external_auth_pb2 as auth
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.cli.main import run
 from doorward.envoy.kit.bootstrap import Bootstrap, render, to_document
 
 ENVOY = Path(sys.executable).with_name("envoy")
@@ -84,6 +85,10 @@ def test_envoy_takes_it(options: Bootstrap, tmp_path: Path) -> None:
         ({"pdp": ("unix:a", "pdp:9191")}, "cannot be mixed"),
         ({"timeout": 0}, "`timeout` must be greater than 0"),
         ({"timeout": float("nan")}, "`timeout` must be greater than 0"),
+        ({"timeout": float("inf")}, "`timeout` must be a finite number"),
+        ({"response_timeout": float("inf")}, "`response_timeout` must be a finite number"),
+        ({"upstream_timeout": float("inf")}, "`upstream_timeout` must be a finite number"),
+        ({"upstream_timeout": float("-inf")}, "`upstream_timeout` must be greater than 0"),
         ({"max_body": -1}, "`max_body` must not be negative"),
         ({"strip_headers": ("X-User",)}, "not a header name in lower case"),
     ],
@@ -93,6 +98,17 @@ def test_options_that_would_be_unsafe_or_wrong_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=reason):
         Bootstrap(**changes)
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--response-timeout", "--upstream-timeout"])
+@pytest.mark.parametrize("seconds", ["inf", "-inf", "nan", "0", "-1"])
+def test_a_time_limit_that_is_none_is_refused_on_the_command_line(
+    option: str, seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["envoy", "bootstrap", f"{option}={seconds}"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"`{option[2:].replace('-', '_')}` must be " in printed.err
 
 
 @pytest.mark.parametrize(

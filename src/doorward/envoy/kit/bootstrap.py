@@ -8,6 +8,7 @@ Envoy cannot change it. This module knows no policy and opens nothing.
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -137,6 +138,8 @@ def _check_options(options: Bootstrap) -> None:
         # Not `<= 0`, which NaN is not either.
         if not getattr(options, name) > 0:
             raise ValueError(f"`{name}` must be greater than 0")
+        if getattr(options, name) == math.inf:
+            raise ValueError(f"`{name}` must be a finite number: Envoy has no infinite limits")
     for name in ("max_body", "trusted_hops"):
         if getattr(options, name) < 0:
             raise ValueError(f"`{name}` must not be negative")
