@@ -88,6 +88,37 @@ def test_a_pod_without_a_redirect_is_found(tmp_path: Path) -> None:
     assert "kit-host-network" in {rule for _, rule in rules_broken_by(path)}
 
 
+def test_pods_of_a_cron_job_are_checked(tmp_path: Path) -> None:
+    job = "kind: Job\nspec:\n  template:\n    spec:\n"
+    cron = "kind: CronJob\nspec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n"
+    pod = "containers: [{name: pdp, image: doorward}]\n"
+    rules = [
+        {rule for _, rule in rules_broken_by(write(tmp_path, "job.yaml", f"{text}{indent}{pod}"))}
+        for text, indent in ((job, " " * 6), (cron, " " * 10))
+    ]
+    assert rules[0] == rules[1]
+    assert "kit-no-redirect" in rules[1]
+
+
+@pytest.mark.parametrize(
+    ("image", "is_sidecar"),
+    [
+        ("openpolicyagent/opa:1.0.0-envoy", True),
+        ("openpolicyagent/opa@sha256:0123", True),
+        ("openpolicyagent/opa:1.0.0-envoy@sha256:0123", True),
+        ("registry.example:5000/opa", True),
+        ("envoyproxy/envoy@sha256:0123", True),
+        ("opal:1.0", False),
+        ("opaque@sha256:0123", False),
+    ],
+)
+def test_an_image_of_opa_may_have_a_tag_or_a_digest(
+    image: str, is_sidecar: bool, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "pod.yaml", f"kind: Pod\nspec: {{containers: [{{image: {image!r}}}]}}\n")
+    assert bool(rules_broken_by(path)) is is_sidecar
+
+
 @pytest.mark.parametrize(
     ("port", "is_exposed"),
     [

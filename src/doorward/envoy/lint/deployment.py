@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from doorward.bundles.located_yaml import Located
@@ -15,7 +15,15 @@ Problem = tuple[str, str, Located]
 
 _PLUGIN: Final = "envoy_ext_authz_grpc"
 _RESPONSES: Final = "envoy_ext_proc_grpc"
-_PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
+_POD_SPECS: Final[Mapping[object, Sequence[str]]] = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"),
+        ("spec", "template", "spec"),
+    ),
+}
+"""The path of the spec of pods in a manifest, by the manifest's kind."""
 _LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
 _FALSE: Final = (None, False, "false")
 """Values of an option that is off; a tuple, since the value of another may be a list."""
@@ -97,12 +105,10 @@ def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Findin
     """
     kinds = {document.get("kind").scalar for _, document in documents}
     for file, document in documents:
-        kind = document.get("kind").scalar
-        spec = document.get("spec")
-        if kind in _PODS:
-            spec = spec.get("template", "spec")
-        elif kind != "Pod":
+        path = _POD_SPECS.get(document.get("kind").scalar)
+        if path is None:
             continue
+        spec = document.get(*path)
         if not any(_is_sidecar(each) for each in _containers(spec)):
             continue
         for rule, message, at in _check_pod(spec):
@@ -233,11 +239,13 @@ def _application_ports(spec: Located) -> set[str]:
 
 
 def _is_sidecar(container: Located) -> bool:
-    """Return True if the image's name begins with `envoy`, `opa:` or `doorward`, or is a
-    proxy_init.
+    """Return True if the image's name begins with `envoy` or `doorward`, is `opa`, or is a
+    proxy_init. A tag, a digest or neither may follow the name.
     """
     image = str(container.get("image").value).rpartition("/")[2]
-    return image.startswith(("envoy", "opa:", "doorward")) or _is_proxy_init(container)
+    # Not any name that begins with `opa`: other images are called `opal` or `opaque`.
+    is_opa = image == "opa" or image.startswith(("opa:", "opa@"))
+    return is_opa or image.startswith(("envoy", "doorward")) or _is_proxy_init(container)
 
 
 def _is_proxy_init(container: Located) -> bool:
