@@ -128,6 +128,43 @@ def test_what_is_taken_away_is_found(path: tuple[str | int, ...], value: Any, ru
     assert rules_broken_by(change(path, value)) == [rule]
 
 
+def rename_filters(text: str) -> str:
+    """Give the HTTP filters other names; Envoy goes by the type of their configuration."""
+    document = json.loads(text)
+    filters = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+    for number, each in enumerate(filters["typed_config"]["http_filters"]):
+        if "typed_config" in each:
+            each["name"] = f"filter-{number}"
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "rule"), CHANGES, ids=[f"{path[-1]}: {rule}" for path, _, rule in CHANGES]
+)
+def test_filters_with_other_names_are_recognised_by_their_type(
+    path: tuple[str | int, ...], value: Any, rule: str
+) -> None:
+    assert rules_broken_by(rename_filters(change(path, value))) == [rule]
+
+
+@pytest.mark.parametrize("name", ["filter-1", "filter-2"])
+def test_an_override_has_the_name_of_its_filter(name: str) -> None:
+    overrides = {name: {"disabled": True}}
+    text = change((*MANAGER, "route_config", "typed_per_filter_config"), overrides)
+    assert rules_broken_by(rename_filters(text)) == ["envoy-check-disabled"]
+
+
+def test_a_filter_of_another_type_with_the_name_of_the_check_is_none() -> None:
+    lua = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua"
+    assert rules_broken_by(change((*CHECK, "@type"), lua)) == ["envoy-no-check"]
+
+
+def test_the_time_of_a_check_with_another_name_is_read() -> None:
+    text = rename_filters(json.dumps(to_document(Bootstrap(timeout=0.75))))
+    (document,) = read_documents(text)
+    assert read_check_timeout(document) == 0.75
+
+
 def test_a_check_that_is_not_the_last_is_found() -> None:
     document = to_document(Bootstrap(responses=("unix:r.sock",)))
     filters = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]

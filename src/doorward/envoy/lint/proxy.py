@@ -7,7 +7,7 @@ what was decided.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from doorward.bundles.located_yaml import Located
@@ -26,6 +26,13 @@ _MODES: Final[dict[str, tuple[object, ...]]] = {
 }
 """The values of each mode that filter responses; tuples, since other values may be lists."""
 _ROUTER: Final = "envoy.filters.http.router"
+_EXTENSIONS: Final = "envoy.extensions.filters.http."
+_KINDS: Final[Mapping[str, str]] = {
+    f"{_EXTENSIONS}ext_authz.v3.ExtAuthz": _CHECK,
+    f"{_EXTENSIONS}ext_proc.v3.ExternalProcessor": _RESPONSES,
+    f"{_EXTENSIONS}router.v3.Router": _ROUTER,
+}
+"""The usual name of a filter by the type of its configuration."""
 _SLASHES: Final = {"REJECT_REQUEST", "UNESCAPE_AND_REDIRECT"}
 _TIMEOUTS: Final = ("request_timeout", "request_headers_timeout", "stream_idle_timeout")
 
@@ -91,31 +98,43 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
     yield from _check_protocols(manager)
     yield from _check_limits(manager)
     filters = manager.get("http_filters")
-    names = [each.get("name").value for each in filters.items()]
-    if _CHECK not in names:
+    kinds = [_kind(each) for each in filters.items()]
+    if _CHECK not in kinds:
         yield "envoy-no-check", "there is no ext_authz filter", filters
         # All other findings about ext_authz would follow from this one.
         return
-    position = names.index(_CHECK)
+    position = kinds.index(_CHECK)
     # The filter of responses may stand behind the check: from requests it only removes headers
     # such as `accept-encoding` and `range`.
-    if [name for name in names[position + 1 :] if name != _RESPONSES] != [_ROUTER]:
+    if [kind for kind in kinds[position + 1 :] if kind != _RESPONSES] != [_ROUTER]:
         yield "envoy-check-not-last", "ext_authz is not the last filter before the router", filters
-    if _RESPONSES in names and names[names.index(_RESPONSES) + 1 :] != [_ROUTER]:
+    if _RESPONSES in kinds and kinds[kinds.index(_RESPONSES) + 1 :] != [_ROUTER]:
         message = "ext_proc is not the last filter before the router"
         yield "envoy-check-not-last", message, filters
-    for each in filters.items():
-        if each.get("name").value == _RESPONSES:
+    for kind, each in zip(kinds, filters.items(), strict=True):
+        if kind == _RESPONSES:
             yield from _check_ext_proc(each.get("typed_config"))
     yield from _check_ext_authz(document, filters.items()[position].get("typed_config"))
+    yield from _check_overrides(manager)
+
+
+def _check_overrides(manager: Located) -> Iterator[Problem]:
+    """Yield problems of routes that switch off the filter of requests or change that of responses.
+
+    An override has the name of its filter, which may be another than the usual one.
+    """
+    kinds = {_CHECK: _CHECK, _RESPONSES: _RESPONSES}
+    for each in manager.get("http_filters").items():
+        if isinstance(name := each.get("name").value, str):
+            kinds[name] = _kind(each)
     for each in manager.get("route_config").walk():
-        override = each.get("typed_per_filter_config", _CHECK)
-        if override.get("disabled").value is True:
-            yield "envoy-check-disabled", "a route disables ext_authz", override
-        override = each.get("typed_per_filter_config", _RESPONSES)
-        if override.value is not None:
-            message = "a route disables ext_proc or overrides its settings"
-            yield "envoy-check-disabled", message, override
+        for name, override in each.get("typed_per_filter_config").fields().items():
+            kind = kinds.get(name)
+            if kind == _CHECK and override.get("disabled").value is True:
+                yield "envoy-check-disabled", "a route disables ext_authz", override
+            if kind == _RESPONSES and override.value is not None:
+                message = "a route disables ext_proc or overrides its settings"
+                yield "envoy-check-disabled", message, override
 
 
 def _check_paths(manager: Located) -> Iterator[Problem]:
@@ -269,8 +288,20 @@ def _find_checks(document: Located) -> Iterator[Located]:
     """Yield the configuration (`typed_config`) of each ext_authz filter of an Envoy bootstrap."""
     for manager in _managers(document):
         for each in manager.get("http_filters").items():
-            if each.get("name").value == _CHECK:
+            if _kind(each) == _CHECK:
                 yield each.get("typed_config")
+
+
+def _kind(http_filter: Located) -> str:
+    """Return the usual name of the filter that Envoy runs for an entry of `http_filters`: by the
+    type of its configuration, as Envoy does, or its name if it has none.
+    """
+    url = http_filter.get("typed_config", "@type").value
+    # A `TypedStruct` wraps a configuration of another type.
+    if url is None or str(url).endswith("TypedStruct"):
+        return str(http_filter.get("name").value)
+    kind = str(url).rpartition("/")[2]
+    return _KINDS.get(kind, kind)
 
 
 def _timeout(config: Located) -> Located:
