@@ -75,7 +75,8 @@ def kill_and_wait(pid):
 
 
 def say(**fields):
-    print(json.dumps(fields), flush=True)
+    # One write: threads share the pipe, and a line must not be read before its end.
+    os.write(1, (json.dumps(fields) + "\\n").encode())
 
 
 os.set_blocking(0, False)
@@ -123,6 +124,7 @@ class Parent:
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.said: list[dict[str, Any]] = []
+        self.part = ""
         self.workers: dict[str, dict[str, Any]] = {}
 
     def tell(self, *words: str) -> None:
@@ -133,7 +135,11 @@ class Parent:
         def read_messages() -> Any:
             assert self.process.stdout is not None
             while line := self.process.stdout.readline():
-                message = json.loads(line)
+                self.part += line
+                if not line.endswith("\n"):
+                    continue  # its end has not been written yet
+                message = json.loads(self.part)
+                self.part = ""
                 self.said.append(message)
                 self.workers = message.get("workers", self.workers)
             return wanted()
