@@ -45,7 +45,15 @@ ROUND_SECONDS = 0.02
 MUCH_SECONDS = 1.0
 """What is compiled longer than this is compiled once."""
 OWN = "own "
-KINDS_HEADING = "## Next to the newest engine, in the same run\n\n"
+KINDS_HEADING = """## Next to the newest engine, in the same run
+
+OPA hashes and orders the input while it reads it, and Doorward when a policy needs that. So the
+last column, which holds the reading of the input on both sides, says what a request costs. Where
+OPA is cheaper even so, the work is in libraries: the events of libyaml become Python objects one by
+one, and 62 % of a `regex.replace` with a group are calls of RE2. Formats, durations and layouts of
+single values cost one Python function each, which OPA has in Go.
+
+"""
 
 
 @dataclass(slots=True)
