@@ -30,7 +30,7 @@ from doorward.config.services import (
     OAuth2,
     Service,
 )
-from doorward.control.answers import ServiceError
+from doorward.control.answers import ServiceError, status_text
 from doorward.control.client import ServiceClient
 from doorward.telemetry.tracing import Tracer
 
@@ -106,6 +106,18 @@ def test_a_request_without_an_answer_fails_its_span() -> None:
         asking.request("GET", "p")
     (span,) = exporter.get_finished_spans()
     assert dict(span.attributes or {})["error.type"] == "ServiceError"
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (404, "Not Found"), (413, "Request Entity Too Large"), (414, "Request URI Too Long"),
+        (416, "Requested Range Not Satisfiable"), (418, "I'm a teapot"),
+        (422, "Unprocessable Entity"), (599, ""),
+    ],
+)  # fmt: skip
+def test_statuses_have_the_names_of_go(status: int, name: str) -> None:
+    assert status_text(status) == name
 
 
 def test_a_response_is_bounded() -> None:

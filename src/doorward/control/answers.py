@@ -68,4 +68,11 @@ def status_text(status: int) -> str:
         return ""
 
 
-_GO_NAMES: Final = {413: "Request Entity Too Large"}
+# As Go says them in OPA's errors, where Python's names differ: from 3.13 on more than one.
+_GO_NAMES: Final = {
+    413: "Request Entity Too Large",
+    414: "Request URI Too Long",
+    416: "Requested Range Not Satisfiable",
+    418: "I'm a teapot",
+    422: "Unprocessable Entity",
+}
