@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.admin import ModelAdmin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
@@ -16,7 +17,7 @@ from django.test.utils import setup_test_environment, teardown_test_environment
 from tests.integrations import django_admin_site
 
 from doorward.integrations import django as integration
-from doorward.integrations.django import decide, permitted_rows
+from doorward.integrations.django import PolicyAdminMixin, decide, permitted_rows
 
 pytestmark = pytest.mark.long
 
@@ -233,3 +234,19 @@ def test_a_policy_that_is_no_filter_decides_on_each_row(
     monkeypatch.setattr(integration, "MAX_ONE_BY_ONE", 2)
     with pytest.raises(PermissionDenied, match="more than 2 rows, and the policy cannot be"):
         admin.get_queryset(request)
+
+
+def test_a_filter_by_a_relation_of_a_relation_offers_only_visible_objects(
+    users: dict[str, Any],
+) -> None:
+    class Entries(PolicyAdminMixin, ModelAdmin):
+        list_filter = ("user__groups", "action_flag")
+
+    request: Any = RequestFactory().get("/")
+    request.user = users["staff"]
+    entries = Entries(LogEntry, django_admin_site.site)
+    (path, filter_), other = entries.get_list_filter(request)
+    assert (path, other) == ("user__groups", "action_flag")
+    field = User._meta.get_field("groups")
+    offered = filter_(field, request, {}, LogEntry, entries, path).lookup_choices
+    assert [name for _, name in offered] == ["open"]

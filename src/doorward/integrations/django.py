@@ -495,11 +495,14 @@ class PolicyAdminMixin:
 
     def _list_filter(self, name: Any) -> Any:
         """Return a filter that offers only permitted objects, if `name` is a relation to a model
-        whose admin has this mixin; else `name`.
+        whose admin has this mixin, or leads to one by `__`; else `name`.
         """
-        if not isinstance(name, str) or "__" in name:
+        # The admin is an application that not every project has.
+        from django.contrib.admin.utils import get_fields_from_path
+
+        if not isinstance(name, str):
             return name
-        field = self.opts.get_field(name)
+        field = get_fields_from_path(self.model, name)[-1]
         if not field.is_relation or self._admin_of(field.related_model) is None:
             return name
         return name, _related_list_filter()
