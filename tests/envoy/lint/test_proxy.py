@@ -18,6 +18,9 @@ CHECK = (*MANAGER, "http_filters", 1, "typed_config")
 RESPONSES = (*MANAGER, "http_filters", 2, "typed_config")
 CLUSTER = ("static_resources", "clusters", 1)
 ANYWHERE = {"socket_address": {"address": "192.0.2.1", "port_value": 9191}}
+FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
+PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
+TYPED_STRUCT = "type.googleapis.com/xds.type.v3.TypedStruct"
 MISSING = object()
 
 CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
@@ -63,6 +66,22 @@ CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
         {"envoy.filters.http.ext_authz": {"disabled": True}},
         "envoy-check-disabled",
     ),
+    *(
+        (
+            (*MANAGER, "route_config", "typed_per_filter_config"),
+            {"envoy.filters.http.ext_authz": override},
+            "envoy-check-disabled",
+        )
+        for override in (
+            {"@type": FILTER_CONFIG, "disabled": True},
+            {"@type": FILTER_CONFIG, "disabled": "true"},
+            {"@type": FILTER_CONFIG, "config": {"@type": PER_ROUTE, "disabled": True}},
+            {"@type": TYPED_STRUCT, "type_url": PER_ROUTE, "value": {"disabled": True}},
+        )
+    ),
+    ((*MANAGER, "http_filters", 1, "disabled"), True, "envoy-check-disabled"),
+    ((*MANAGER, "http_filters", 1, "disabled"), "true", "envoy-check-disabled"),
+    ((*MANAGER, "http_filters", 2, "disabled"), True, "envoy-check-disabled"),
     (
         (*MANAGER, "route_config", "typed_per_filter_config"),
         {"envoy.filters.http.ext_proc": {"overrides": {}}},
@@ -152,6 +171,19 @@ def test_an_override_has_the_name_of_its_filter(name: str) -> None:
     overrides = {name: {"disabled": True}}
     text = change((*MANAGER, "route_config", "typed_per_filter_config"), overrides)
     assert rules_broken_by(rename_filters(text)) == ["envoy-check-disabled"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"@type": FILTER_CONFIG, "disabled": False},
+        {"@type": FILTER_CONFIG, "config": {"@type": PER_ROUTE, "check_settings": {}}},
+    ],
+)
+def test_an_override_that_leaves_the_check_on_is_no_finding(override: dict[str, Any]) -> None:
+    overrides = {"envoy.filters.http.ext_authz": override}
+    text = change((*MANAGER, "route_config", "typed_per_filter_config"), overrides)
+    assert rules_broken_by(text) == []
 
 
 def test_a_filter_of_another_type_with_the_name_of_the_check_is_none() -> None:

@@ -54,7 +54,7 @@ RULES: Final[Mapping[str, Rule]] = {
     # Envoy
     "envoy-no-check": _error("without the filter ext_authz every request is forwarded"),
     "envoy-failure-mode-allow": _error("if the decision point fails, every request is allowed"),
-    "envoy-check-disabled": _error("requests or responses of such a route pass without a decision"),
+    "envoy-check-disabled": _error("requests or responses pass without a decision"),
     "envoy-check-not-last": _error(
         "filters after the check can change the request that was decided on"
     ),

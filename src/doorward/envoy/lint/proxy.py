@@ -112,6 +112,9 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Problem]:
         message = "ext_proc is not the last filter before the router"
         yield "envoy-check-not-last", message, filters
     for kind, each in zip(kinds, filters.items(), strict=True):
+        if kind in (_CHECK, _RESPONSES) and _is_disabled(each):
+            message = f"{kind.rpartition('.')[2]} is disabled"
+            yield "envoy-check-disabled", message, each.get("disabled")
         if kind == _RESPONSES:
             yield from _check_ext_proc(each.get("typed_config"))
     yield from _check_ext_authz(document, filters.items()[position].get("typed_config"))
@@ -130,7 +133,8 @@ def _check_overrides(manager: Located) -> Iterator[Problem]:
     for each in manager.get("route_config").walk():
         for name, override in each.get("typed_per_filter_config").fields().items():
             kind = kinds.get(name)
-            if kind == _CHECK and override.get("disabled").value is True:
+            # It may be inside a `FilterConfig` or a `TypedStruct`.
+            if kind == _CHECK and any(map(_is_disabled, override.walk())):
                 yield "envoy-check-disabled", "a route disables ext_authz", override
             if kind == _RESPONSES and override.value is not None:
                 message = "a route disables ext_proc or overrides its settings"
@@ -302,6 +306,11 @@ def _kind(http_filter: Located) -> str:
         return str(http_filter.get("name").value)
     kind = str(url).rpartition("/")[2]
     return _KINDS.get(kind, kind)
+
+
+def _is_disabled(config: Located) -> bool:
+    """Return True if `disabled` of a filter or an override is true; Envoy also reads "true" so."""
+    return config.get("disabled").value in (True, "true")
 
 
 def _timeout(config: Located) -> Located:
