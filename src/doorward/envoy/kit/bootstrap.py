@@ -25,6 +25,15 @@ _KIB: Final = 1024
 _TYPE: Final = "type.googleapis.com/envoy."
 _FILTER: Final = "envoy.filters.http.ext_authz"
 _EXT_PROC: Final = "envoy.filters.http.ext_proc"
+_LONGEST: Final[Mapping[str, float]] = {
+    # Envoy counts nanoseconds in 64 bits, and limits `message_timeout` to an hour.
+    "timeout": 9_223_372_035,
+    "response_timeout": 3_600,
+    "upstream_timeout": 9_223_372_035,
+}
+"""The longest times in seconds with which Envoy (1.40) starts."""
+_SHORTEST: Final = 0.001
+"""Envoy cuts times to milliseconds, and some of them mean no limit if they are 0."""
 
 
 @record(kw_only=True)
@@ -140,6 +149,11 @@ def _check_options(options: Bootstrap) -> None:
             raise ValueError(f"`{name}` must be greater than 0")
         if getattr(options, name) == math.inf:
             raise ValueError(f"`{name}` must be a finite number: Envoy has no infinite limits")
+    for name, longest in _LONGEST.items():
+        if not _SHORTEST <= getattr(options, name) <= longest:
+            raise ValueError(
+                f"`{name}` must be from {_SHORTEST} to {longest} seconds, which Envoy can use"
+            )
     for name in ("max_body", "trusted_hops"):
         if getattr(options, name) < 0:
             raise ValueError(f"`{name}` must not be negative")
