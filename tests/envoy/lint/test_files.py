@@ -100,6 +100,20 @@ def test_pods_of_a_cron_job_are_checked(tmp_path: Path) -> None:
     assert "kit-no-redirect" in rules[1]
 
 
+def test_pods_of_each_kind_of_template_are_checked(tmp_path: Path) -> None:
+    template = "template: {spec: {containers: [{name: pdp, image: doorward}]}}"
+    rules = [
+        {rule for _, rule in rules_broken_by(write(tmp_path, "pods.yaml", text))}
+        for text in (
+            f"kind: Deployment\nspec: {{{template}}}\n",
+            f"kind: ReplicationController\nspec: {{{template}}}\n",
+            f"kind: PodTemplate\n{template}\n",
+        )
+    ]
+    assert rules[0] == rules[1] == rules[2]
+    assert "kit-no-redirect" in rules[0]
+
+
 @pytest.mark.parametrize(
     ("image", "is_sidecar"),
     [

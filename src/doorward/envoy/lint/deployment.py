@@ -17,9 +17,13 @@ _PLUGIN: Final = "envoy_ext_authz_grpc"
 _RESPONSES: Final = "envoy_ext_proc_grpc"
 _POD_SPECS: Final[Mapping[object, Sequence[str]]] = {
     "Pod": ("spec",),
+    "PodTemplate": ("template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
     **dict.fromkeys(
-        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"),
+        (
+            *("Deployment", "StatefulSet", "DaemonSet", "Job"),
+            *("ReplicaSet", "ReplicationController"),
+        ),
         ("spec", "template", "spec"),
     ),
 }
