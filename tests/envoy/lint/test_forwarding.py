@@ -222,6 +222,77 @@ def test_nginx_inherits_the_question(
     assert {each.line for each in findings if each.rule == "forward-forged-header"} <= {2}
 
 
+def clear_headers(directive: str) -> str:
+    """Return directives of nginx that remove all headers that clients may forge."""
+    names: list[str] = list(FORGED)
+    if directive.endswith("_param"):
+        names = ["HTTP_" + name.upper().replace("-", "_") for name in names]
+    return " ".join(f'{directive} {name} "";' for name in names)
+
+
+def rules_of_location(location: str, server: str = "") -> list[str]:
+    text = f"server {{ auth_request /ask; {server} location / {{ {location} }} }}"
+    return [each.rule for each in check_nginx("a.conf", text)]
+
+
+MODULES = [
+    ("proxy", "proxy_set_header"),
+    ("grpc", "grpc_set_header"),
+    ("fastcgi", "fastcgi_param"),
+    ("uwsgi", "uwsgi_param"),
+    ("scgi", "scgi_param"),
+]
+
+
+@pytest.mark.parametrize(("module", "directive"), MODULES)
+def test_each_module_of_nginx_that_passes_requests_is_checked(module: str, directive: str) -> None:
+    passes, clear = f"{module}_pass a:1;", clear_headers(directive)
+    forged = ["forward-forged-header"]
+    assert rules_of_location(passes) == forged
+    assert rules_of_location(f"{passes} {clear}") == []
+    assert rules_of_location(passes, server=clear) == []
+    assert rules_of_location(f"{passes} {directive} HOST x;", server=clear) == forged
+    # A file that is not read sets headers, so that none are inherited.
+    include = f"include /etc/nginx/{module}_params;"
+    assert rules_of_location(f"{passes} {include}", server=clear) == forged
+    assert rules_of_location(f"{passes} {include} {clear}") == []
+    # Another module does not read the directive.
+    other = "grpc_set_header" if module == "proxy" else "proxy_set_header"
+    assert rules_of_location(f"{passes} {clear_headers(other)}") == forged
+
+
+@pytest.mark.parametrize("module", ["proxy", "fastcgi", "uwsgi", "scgi"])
+def test_nginx_may_pass_no_header_of_clients(module: str) -> None:
+    off = f"{module}_pass_request_headers off;"
+    assert rules_of_location(f"{module}_pass a:1;", server=off) == []
+    on = off.replace("off", "on")
+    rules = rules_of_location(f"{module}_pass a:1; {on}", server=off)
+    assert rules == ["forward-forged-header"]
+
+
+@pytest.mark.parametrize("directive", ["fastcgi_param", "uwsgi_param", "scgi_param"])
+def test_only_a_parameter_of_a_header_replaces_it(directive: str) -> None:
+    passes = f"{directive.removesuffix('_param')}_pass a:1;"
+    clear = clear_headers(directive)
+    for other in (
+        clear.replace("HTTP_REMOTE_USER", "REMOTE_USER"),
+        clear.replace("HTTP_REMOTE_USER", "http_remote_user"),
+    ):
+        assert rules_of_location(f"{passes} {other}") == ["forward-forged-header"]
+    replaced = clear.replace('HTTP_REMOTE_USER ""', "HTTP_REMOTE_USER $user if_not_empty")
+    assert rules_of_location(f"{passes} {replaced}") == []
+    for name in ("REMOTE_USER", "HTTP_REMOTE_USER"):
+        forged = f"{clear} {directive} {name} $http_remote_user;"
+        assert rules_of_location(f"{passes} {forged}") == ["forward-client-identity"]
+
+
+def test_a_finding_names_the_file_that_is_not_read() -> None:
+    text = "location / { auth_request /ask; include fastcgi_params; fastcgi_pass a:1; }"
+    (finding,) = check_nginx("a.conf", text)
+    assert finding.rule == "forward-forged-header"
+    assert "`fastcgi_params` is not read" in finding.message
+
+
 def test_servers_of_nginx_that_do_not_ask_are_passed_over() -> None:
     other = "server { location / { proxy_pass http://a; } }"
     assert list(check_nginx("a.conf", f"server {{ auth_request /ask; }} {other}")) == []

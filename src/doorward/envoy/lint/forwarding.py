@@ -13,15 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from doorward.base.records import mutable
+from doorward.base.records import mutable, record
 from doorward.bundles.located_yaml import Located
 from doorward.enforcement.headers import IDENTITIES, OAUTH2_PROXY, OVERRIDES
 from doorward.envoy.lint.caddyfile import Directive, ImportsError, Site, read_sites
 from doorward.envoy.lint.finding import Finding
 
 __all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
-
-_Headers = Mapping[str, str]
 
 FORGED: Final = (*OVERRIDES, *IDENTITIES)
 _REPORTS: Final = {
@@ -30,6 +28,14 @@ _REPORTS: Final = {
 }
 """The headers that tell of a body that the question does not have, and nginx's values."""
 _USERS: Final = frozenset({*IDENTITIES, *OAUTH2_PROXY})
+_SETTERS: Final[Mapping[str, str]] = {
+    "proxy": "proxy_set_header",
+    "grpc": "grpc_set_header",
+    "fastcgi": "fastcgi_param",
+    "uwsgi": "uwsgi_param",
+    "scgi": "scgi_param",
+}
+"""The directive that replaces a header, by the module of nginx that passes requests on."""
 _UNDERSCORES: Final = "*_*"
 _LOOKED_FOR: Final = (*FORGED, "connection", _UNDERSCORES)
 """The headers that a site must remove before the question."""
@@ -124,42 +130,74 @@ def check_nginx(file: str, text: str) -> Iterator[Finding]:
     yield from _check_nginx_blocks(file, root, named)
 
 
+@record
+class _Passed:
+    """The client's headers that one module of nginx replaces when it passes requests on."""
+
+    values: Mapping[str, str]
+    """Their new values, by their names in lower case; also parameters that are not headers."""
+    included: str = ""
+    """A file that is not read and may replace more; "" if there is none."""
+    passes_headers: bool = True
+    """False if the module passes on no header of the client."""
+
+
 def _check_nginx_blocks(file: str, root: _Directive, named: set[str]) -> Iterator[Finding]:
     """Yield findings about the headers of each block that sends the question, to a location in
-    `named`, or that asks and passes requests on. `auth_request` and `proxy_set_header` may be those
-    of an enclosing block.
+    `named`, or that asks and passes requests on. `auth_request` and the headers that are set may be
+    those of an enclosing block.
     """
-    waiting: list[tuple[_Directive, bool, _Headers]] = [(root, False, {})]
+    nothing = {module: _Passed({}) for module in _SETTERS}
+    waiting: list[tuple[_Directive, bool, Mapping[str, _Passed]]] = [(root, False, nothing)]
     # The list grows while it is walked through.
     for block, inherits, inherited in waiting:
         is_question = block.words[:1] == ["location"] and not named.isdisjoint(block.words)
         targets = [each.words[1:] for each in block.block if each.words[:1] == ["auth_request"]]
-        # nginx inherits headers only into a block that sets none.
-        headers = _nginx_headers(block) or inherited
+        passed = {name: _read_module(block, name, inherited[name]) for name in _SETTERS}
         asks = bool(targets) or inherits
-        if is_question or (asks and any(map(_is_passed, block.block))):
-            yield from _check_nginx_headers(file, block.line, headers, is_question=is_question)
+        for module in passed:
+            is_passed = any(each.words[:1] == [f"{module}_pass"] for each in block.block)
+            if (is_question and module == "proxy") or (asks and is_passed):
+                yield from _check_nginx_headers(
+                    file, block.line, passed[module], is_question=is_question
+                )
         # The request that asks is a subrequest, for which nginx does not ask again.
         asks_below = not is_question and (targets[-1] != ["off"] if targets else inherits)
-        waiting += [(each, asks_below, headers) for each in block.block]
+        waiting += [(each, asks_below, passed) for each in block.block]
 
 
-def _nginx_headers(block: _Directive) -> _Headers:
-    """Return the values of the headers that a block itself sets, by their names in lower case."""
-    return {
-        inner.words[1].lower(): " ".join(inner.words[2:])
-        for inner in block.block
-        if inner.words[:1] == ["proxy_set_header"] and len(inner.words) > 1
-    }
+def _read_module(block: _Directive, module: str, inherited: _Passed) -> _Passed:
+    """Return the headers that a module of nginx replaces in a block, inherited ones included."""
+    values, included, passes_headers = dict[str, str](), "", inherited.passes_headers
+    for inner in block.block:
+        match inner.words:
+            case [directive, name, *value] if directive == _SETTERS[module]:
+                values[_to_header(directive, name)] = " ".join(value)
+            case ["include", path] if module in path.rpartition("/")[2]:
+                included = path
+            case [directive, value] if directive == f"{module}_pass_request_headers":
+                passes_headers = value != "off"
+    # nginx inherits headers only into a block that sets none; such a file sets some.
+    if not values and not included:
+        values, included = dict(inherited.values), inherited.included
+    return _Passed(values, included, passes_headers)
 
 
-def _is_passed(directive: _Directive) -> bool:
-    """Return True if a directive hands requests on to another server."""
-    return directive.words[:1] == ["proxy_pass"]
+def _to_header(directive: str, name: str) -> str:
+    """Return the header, in lower case, that is replaced by an argument of a directive in
+    `_SETTERS`.
+
+    A parameter that begins with "HTTP_" replaces a header; an empty value removes it. The name of
+    any other parameter is returned in lower case: it replaces no header.
+    """
+    header = name.removeprefix("HTTP_")
+    if directive.endswith("_param") and header != name:
+        return header.lower().replace("_", "-")
+    return name.lower()
 
 
 def _check_nginx_headers(
-    file: str, line: int, headers: _Headers, *, is_question: bool
+    file: str, line: int, passed: _Passed, *, is_question: bool
 ) -> Iterator[Finding]:
     """Yield findings about headers that a location passes on from clients, at its line.
 
@@ -172,14 +210,17 @@ def _check_nginx_headers(
             ("x-original-uri", "$request_uri"),
             *_REPORTS.items(),
         ):
-            if headers.get(name) != value:
+            if passed.values.get(name) != value:
                 message = f"{name} is not set to {value}"
                 yield Finding(file, line, "forward-question", message)
-    for name, value in headers.items():
-        if name in _USERS and "$http_" in value:
+    for name, value in passed.values.items():
+        # An application also reads the user from parameters such as `REMOTE_USER`.
+        if name.replace("_", "-") in _USERS and "$http_" in value:
             yield _client_identity(file, line, name)
     set_by_proxy = {"x-original-uri"} if is_question else set()
-    yield from _forged_headers(file, line, set(headers) | set_by_proxy)
+    if passed.passes_headers:
+        taken = {*passed.values, *set_by_proxy}
+        yield from _forged_headers(file, line, taken, included=passed.included)
 
 
 def _client_identity(file: str, line: int, name: str) -> Finding:
@@ -188,14 +229,18 @@ def _client_identity(file: str, line: int, name: str) -> Finding:
     return Finding(file, line, "forward-client-identity", message)
 
 
-def _forged_headers(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
+def _forged_headers(
+    file: str, line: int, taken: set[str], *, included: str = ""
+) -> Iterator[Finding]:
     """Yield one finding for all headers of `FORGED` that are not in `taken` (names in lower
-    case).
+    case); it names the file `included`, which is not read and may remove some.
     """
     missing = [name for name in FORGED if name not in taken]
     if missing:
         more = f" and {len(missing) - 1} more are" if len(missing) > 1 else " is"
         message = f"the client's {missing[0]}{more} passed on: remove such headers before the check"
+        if included:
+            message += f"; `{included}` is not read: remove them beside it"
         yield Finding(file, line, "forward-forged-header", message)
 
 
