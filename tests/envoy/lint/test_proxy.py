@@ -25,7 +25,9 @@ MISSING = object()
 
 CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
     ((*CHECK, "failure_mode_allow"), True, "envoy-failure-mode-allow"),
+    ((*CHECK, "failure_mode_allow"), "true", "envoy-failure-mode-allow"),
     ((*CHECK, "clear_route_cache"), True, "envoy-clear-route-cache"),
+    ((*CHECK, "clear_route_cache"), "true", "envoy-clear-route-cache"),
     ((*CHECK, "validate_mutations"), MISSING, "envoy-validate-mutations"),
     ((*CHECK, "deny_at_disable"), MISSING, "envoy-deny-at-disable"),
     ((*CHECK, "with_request_body", "pack_as_bytes"), False, "envoy-pack-as-bytes"),
@@ -89,6 +91,7 @@ CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
     ),
     ((*RESPONSES, "failure_mode_allow"), True, "envoy-failure-mode-allow"),
     ((*RESPONSES, "observability_mode"), True, "envoy-responses-observed"),
+    ((*RESPONSES, "observability_mode"), "true", "envoy-responses-observed"),
     ((*RESPONSES, "disable_immediate_response"), True, "envoy-responses-observed"),
     ((*RESPONSES, "processing_mode", "response_body_mode"), MISSING, "envoy-responses-mode"),
     (

@@ -180,11 +180,11 @@ def _check_protocols(manager: Located) -> Iterator[Problem]:
     if (upgrades := manager.get("upgrade_configs")).items():
         yield "envoy-upgrade", "upgrade_configs allow upgrades", upgrades
     for each in manager.walk():
-        if each.get("allow_connect").value is True:
+        if _is_on(each.get("allow_connect")):
             yield "envoy-connect", "allow_connect is true", each.get("allow_connect")
         if "connect_matcher" in each.fields():
             yield "envoy-connect", "a route matches CONNECT", each.get("connect_matcher")
-        if each.get("allow_chunked_length").value is True:
+        if _is_on(each.get("allow_chunked_length")):
             yield "envoy-chunked-length", "allow_chunked_length is true", each
 
 
@@ -215,9 +215,9 @@ def _check_ext_authz(document: Located, config: Located) -> Iterator[Problem]:
     """Yield problems in the configuration of an ext_authz filter, and of a decision point on
     another machine that is asked without TLS: the filter's target, or its cluster in `document`.
     """
-    if (option := config.get("failure_mode_allow")).value is True:
+    if _is_on(option := config.get("failure_mode_allow")):
         yield "envoy-failure-mode-allow", "failure_mode_allow is true", option
-    if (option := config.get("clear_route_cache")).value is True:
+    if _is_on(option := config.get("clear_route_cache")):
         yield "envoy-clear-route-cache", "clear_route_cache is true", option
     if (option := config.get("transport_api_version")).value != "V3":
         yield "envoy-api-version", "transport_api_version is not V3", option
@@ -250,11 +250,11 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
     """Yield problems in the configuration of an ext_proc filter: settings by which a response could
     reach the client undecided or unfiltered, and a missing timeout or status for errors.
     """
-    if (option := config.get("failure_mode_allow")).value is True:
+    if _is_on(option := config.get("failure_mode_allow")):
         yield "envoy-failure-mode-allow", "failure_mode_allow of ext_proc is true", option
-    if (option := config.get("observability_mode")).value is True:
+    if _is_on(option := config.get("observability_mode")):
         yield "envoy-responses-observed", "observability_mode is true", option
-    if (option := config.get("disable_immediate_response")).value is True:
+    if _is_on(option := config.get("disable_immediate_response")):
         message = "disable_immediate_response is true, which makes a denial a failure"
         yield "envoy-responses-observed", message, option
     mode = config.get("processing_mode")
@@ -264,7 +264,7 @@ def _check_ext_proc(config: Located) -> Iterator[Problem]:
             yield "envoy-responses-mode", f"{name} is {option.value or 'not set'}", option
     if (option := mode.get("response_trailer_mode")).value != "SEND":
         yield "envoy-responses-trailers", "response_trailer_mode is not SEND", option
-    if (option := config.get("allow_mode_override")).value is True:
+    if _is_on(option := config.get("allow_mode_override")):
         allowed = config.get("allowed_override_modes")
         if not allowed.items():
             message = "allow_mode_override is true without allowed_override_modes"
@@ -309,8 +309,8 @@ def _kind(http_filter: Located) -> str:
 
 
 def _is_disabled(config: Located) -> bool:
-    """Return True if `disabled` of a filter or an override is true; Envoy also reads "true" so."""
-    return config.get("disabled").value in (True, "true")
+    """Return True if `disabled` of a filter or an override is true."""
+    return _is_on(config.get("disabled"))
 
 
 def _timeout(config: Located) -> Located:
@@ -345,3 +345,8 @@ def _is_local_name(text: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or text.startswith("unix:")
+
+
+def _is_on(option: Located) -> bool:
+    """Return True if a boolean option is true. Envoy also reads the text "true" so."""
+    return option.value in (True, "true")
