@@ -256,7 +256,8 @@ def test_a_warning_names_the_key_that_nobody_reads(
         (
             "doorward.yaml:plugins: {envoy_ext_authz_grpc: {addr: 'http://x'}}",
             [],
-            "envoy_ext_authz_grpc: cannot listen on",
+            "doorward.yaml:1: plugins.envoy_ext_authz_grpc.addr: `http://x`: the scheme of the"
+            " address must be grpc or unix",
         ),
         (
             "doorward.yaml:plugins:\n  envoy_ext_authz_grpc:\n    strict: 1",

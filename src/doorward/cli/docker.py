@@ -6,7 +6,6 @@ What only one command needs (certificates, the daemon's HTTP) is imported by tha
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from doorward.bundles.loader import LoadError
 from doorward.cli.arguments import argument
 from doorward.cli.docker_options import (
     add_shared_options,
+    block_signals,
     read_input_options,
     read_shared_options,
 )
@@ -124,23 +124,23 @@ def serve(**arguments: Any) -> int:
     configure(arguments["log_level"], "json")
     # INVARIANT: before the first thread, which inherits the mask: only the `sigwait` of
     # `Service.run` or the watchdog may take these signals.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    options = _service_options(arguments)
-    try:
-        if arguments["watchdog"] and NOTIFY_FD not in os.environ:
-            listener, ours = bind(options)
-            has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
-            code = Watchdog(listener, unlink=ours, has_served=has_served).run()
-            # None: this is the child that the watchdog forked, and goes on as the plugin.
-            if code is not None:
-                return code
-        service = Service(options)
-    except (BindError, AuditLogError, LoadError, OwnersError, RegoError) as error:
-        raise click.ClickException(str(error)) from None
-    except UrlError as error:
-        raise click.UsageError(f"--pdp: {error}") from None
-    service.run()
-    return 0
+    with block_signals(SIGNALS):
+        options = _service_options(arguments)
+        try:
+            if arguments["watchdog"] and NOTIFY_FD not in os.environ:
+                listener, ours = bind(options)
+                has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
+                code = Watchdog(listener, unlink=ours, has_served=has_served).run()
+                # None: this is the child that the watchdog forked, and goes on as the plugin.
+                if code is not None:
+                    return code
+            service = Service(options)
+        except (BindError, AuditLogError, LoadError, OwnersError, RegoError) as error:
+            raise click.ClickException(str(error)) from None
+        except UrlError as error:
+            raise click.UsageError(f"--pdp: {error}") from None
+        service.run()
+        return 0
 
 
 def _service_options(options: dict[str, Any]) -> ServiceOptions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import click
@@ -11,7 +13,7 @@ from doorward.docker.decider.embedded import DECISION, PACK, with_shipped
 from doorward.docker.request.daemon_settings import DAEMON_CONFIG, PIDFILE
 from doorward.docker.request.input import InputOptions
 
-__all__ = ["add_shared_options", "read_input_options", "read_shared_options"]
+__all__ = ["add_shared_options", "block_signals", "read_input_options", "read_shared_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -156,3 +158,17 @@ def read_input_options(params: Mapping[str, Any]) -> InputOptions:
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         raise click.UsageError("--minimum-api-version must be of the form 1.24")
     return InputOptions(tuple(map(int, parts)), params["mask_env"])
+
+
+@contextmanager
+def block_signals(signals: Collection[signal.Signals]) -> Iterator[None]:
+    """Context in which `signals` are blocked, for threads and processes that begin in it too. They
+    stay blocked after it, for the end of the process; after an error they are as before.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    except BaseException:
+        # The caller may go on, as tests do: what it starts must hear these signals.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise

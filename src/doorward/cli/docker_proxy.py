@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import Any, Final
 
 import click
@@ -11,6 +10,7 @@ import click
 from doorward.bundles.loader import LoadError
 from doorward.cli.docker_options import (
     add_shared_options,
+    block_signals,
     read_input_options,
     read_shared_options,
 )
@@ -131,15 +131,15 @@ def proxy(**params: Any) -> int:
     configure(params["log_level"], "json")
     # INVARIANT: before the first thread, which inherits the mask: only the `sigwait` of
     # `ProxyService.run` may take these signals.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        service = ProxyService(_options(params))
-    except _FAILURES as error:
-        raise click.ClickException(str(error)) from None
-    except UrlError as error:
-        raise click.UsageError(f"--pdp: {error}") from None
-    service.run()
-    return 0
+    with block_signals(SIGNALS):
+        try:
+            service = ProxyService(_options(params))
+        except _FAILURES as error:
+            raise click.ClickException(str(error)) from None
+        except UrlError as error:
+            raise click.UsageError(f"--pdp: {error}") from None
+        service.run()
+        return 0
 
 
 def _options(params: dict[str, Any]) -> ProxyOptions:

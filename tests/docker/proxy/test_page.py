@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +135,6 @@ def test_data_of_the_page_give_the_roles_that_it_says(
             behind.docker("rm", "-f", "web")
 
 
-@pytest.fixture
-def unmasked() -> Iterator[None]:
-    """The command blocks signals for the life of its process, which is the tests' here."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    yield
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@pytest.mark.usefixtures("unmasked")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -161,6 +151,8 @@ def unmasked() -> Iterator[None]:
     ],
 )
 def test_options_that_do_not_fit_are_said(arguments: list[str], message: str) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     done = CliRunner().invoke(proxy, arguments)
     assert done.exit_code != 0
     assert message in done.output
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
