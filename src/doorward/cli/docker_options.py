@@ -166,9 +166,11 @@ def block_signals(signals: Collection[signal.Signals]) -> Iterator[None]:
     stay blocked after it, for the end of the process; after an error they are as before.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    has_failed = True
     try:
         yield
-    except BaseException:
-        # The caller may go on, as tests do: what it starts must hear these signals.
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise
+        has_failed = False
+    finally:
+        if has_failed:
+            # The caller may go on, as tests do: what it starts must hear these signals.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
