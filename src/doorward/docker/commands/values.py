@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from ipaddress import ip_address
 from typing import Any, Final
 
+from doorward.base.addresses import is_ip_address
 from doorward.docker.commands.options import CommandError
 
 __all__ = [
@@ -145,15 +145,6 @@ def read_host(text: str) -> str:
     name, _, address = text.partition("=" if "=" in text else ":")
     if address.startswith("[") and address.endswith("]"):
         address = address[1:-1]
-    if not name or (address != "host-gateway" and not _is_address(address)):
+    if not name or (address != "host-gateway" and not is_ip_address(address)):
         raise CommandError(f"`{text}` is not NAME:ADDRESS with an IP address, such as db:10.0.0.2")
     return f"{name}:{address}"
-
-
-def _is_address(text: str) -> bool:
-    """Return True for the text of an IP address without a zone."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return "%" not in text

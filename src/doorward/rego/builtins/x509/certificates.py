@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from datetime import datetime
-from ipaddress import ip_address
 from typing import Final
 
+from doorward.base.addresses import is_ip_address
 from doorward.base.records import mutable, record
 from doorward.rego.builtins.x509 import der
 from doorward.rego.builtins.x509.der import Element, Oid, Reader, oid_numbers
@@ -537,7 +537,7 @@ def _add_constraints(into: Names, reader: Reader) -> bool:
                 0x82: ("dnsName", into.dns),
                 0x86: ("URI", into.uris),
             }[base.tag]
-            if base.tag == 0x86 and _is_address(text):
+            if base.tag == 0x86 and is_ip_address(text):
                 raise ValueError(
                     f'x509: failed to parse URI constraint "{text}": cannot be IP address'
                 )
@@ -553,15 +553,6 @@ def _add_constraints(into: Names, reader: Reader) -> bool:
 
 def _not_ascii(content: bytes) -> str:
     return f'x509: "{content.decode("utf-8", "replace")}" cannot be encoded as an IA5String'
-
-
-def _is_address(text: str) -> bool:
-    """Return True for the text of an IP address without a zone."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return "%" not in text
 
 
 def _checked_range(content: bytes) -> bytes:
