@@ -12,7 +12,13 @@ import pytest
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-from doorward.base.os_errors import describe_folder_error, describe_os_error, io_message, os_reason
+from doorward.base.os_errors import (
+    describe_folder_error,
+    describe_os_error,
+    describe_unreadable,
+    io_message,
+    os_reason,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,14 @@ def test_a_file_in_place_of_a_folder_is_named_with_what_to_do(tmp_path: Path) ->
         assert describe_folder_error(refused.value).startswith("a file is in the way of the folder")
     error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     assert describe_folder_error(error) == "permission denied"
+
+
+def test_the_first_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    there, gone, folder = (str(tmp_path / name) for name in ("there", "gone", "."))
+    Path(there).touch()
+    assert describe_unreadable([there]) == ""
+    assert describe_unreadable([there, gone, folder]) == f"{gone}: no such file or directory"
+    assert describe_unreadable([folder, gone]) == f"{folder}: is a directory"
 
 
 def test_messages_name_what_was_tried() -> None:

@@ -4,7 +4,15 @@ messages therefore have them: `no such file or directory`.
 
 from __future__ import annotations
 
-__all__ = ["describe_folder_error", "describe_os_error", "io_message", "os_reason"]
+from collections.abc import Iterable
+
+__all__ = [
+    "describe_folder_error",
+    "describe_os_error",
+    "describe_unreadable",
+    "io_message",
+    "os_reason",
+]
 
 
 def describe_os_error(error: OSError) -> str:
@@ -24,6 +32,19 @@ def describe_folder_error(error: OSError) -> str:
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         return "a file is in the way of the folder: move it, or name another folder"
     return describe_os_error(error)
+
+
+def describe_unreadable(paths: Iterable[str]) -> str:
+    """Return the first file that cannot be opened, with the reason, as `PATH: REASON`; "" if all
+    can. For libraries that get several files and do not say which of them they could not read.
+    """
+    for path in paths:
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            return f"{path}: {describe_os_error(error)}"
+    return ""
 
 
 def io_message(verb: str, path: str, error: OSError) -> str:

@@ -26,7 +26,7 @@ from time import monotonic, sleep
 from typing import Any, Final, TypeAlias
 
 from doorward.base.cancellation import Cancellation
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_os_error, describe_unreadable
 from doorward.docker.plugin import Response, Waiting
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.telemetry.rate_limited_log import RateLimitedLog
@@ -148,13 +148,13 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
 
     Raise BindError if one of the files cannot be used.
     """
+    # OpenSSL does not say which of the files it could not read.
+    if unreadable := describe_unreadable((authority, certificate, key)):
+        raise BindError(unreadable)
     try:
         # Not `create_default_context`: from Python 3.13 on it refuses certificates that Go accepts,
         # and those that were issued here before they named their issuer's key.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # OpenSSL does not say which of the files it could not read.
-        for path in (authority, certificate, key):
-            _check_readable(path)
         context.load_verify_locations(authority)
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(certificate, key)
@@ -163,15 +163,6 @@ def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext
         files = f"{authority}, {certificate} and {key}"
         raise BindError(f"one of the files {files} cannot be used for TLS: {reason}") from None
     return context
-
-
-def _check_readable(path: str) -> None:
-    """Raise BindError, with the path, if a file cannot be opened."""
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise BindError(f"{path}: {describe_os_error(error)}") from None
 
 
 def take_inherited() -> socket.socket | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
-from doorward.base.os_errors import describe_os_error
+from doorward.base.os_errors import describe_os_error, describe_unreadable
 from doorward.base.records import record
 
 __all__ = ["CIPHER_SUITES", "HANDSHAKE", "MINIMUMS", "TlsContext", "TlsError", "TlsOptions"]
@@ -181,10 +181,10 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     pair = options.certificate, options.private_key
     subject, form = " and ".join(pair), "a certificate and its private key, both in PEM"
+    # OpenSSL does not say which of the two it could not read.
+    if unreadable := describe_unreadable(pair):
+        raise TlsError(unreadable)
     try:
-        # OpenSSL does not say which of the two it could not read.
-        for path in pair:
-            _check_readable(path)
         context.load_cert_chain(*pair, _no_password)
         if options.client_ca is not None:
             subject, form = options.client_ca, "certificates in PEM"
@@ -202,15 +202,6 @@ def _context(options: TlsOptions) -> ssl.SSLContext:
 def _no_password() -> str:
     """Return "", since OpenSSL would otherwise ask for the key's password at the terminal."""
     return ""
-
-
-def _check_readable(path: str) -> None:
-    """Raise TlsError, with the path, if a file cannot be opened."""
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise TlsError(f"{path}: {describe_os_error(error)}") from None
 
 
 def _reason(error: OSError, form: str) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from doorward.base.records import record
 from doorward.docker.decider.answer import Answer, PdpError
 from doorward.rego import UNDEFINED, Value, from_json, to_json
+from doorward.transport.unix_sockets import MAX_SOCKET_PATH
 
 __all__ = ["RemotePdp", "UrlError", "accepts_writes", "check_url"]
 
@@ -27,8 +28,6 @@ DEADLINE: Final = 3.0
 MAX_ANSWER: Final = 1 << 20
 MAX_IDLE: Final = 64
 _UNIX: Final = "http+unix://"
-_LONGEST_SOCKET: Final = 107
-"""Bytes of the path of a socket."""
 _NO_URL: Final = (
     "not a URL of the form http[s]://HOST:PORT/v1/data/PATH "
     "or http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH"
@@ -93,8 +92,8 @@ def _check_unix(text: str) -> _Url:
     """
     host, slash, target = text.removeprefix(_UNIX).partition("/")
     path = unquote(host)
-    if len(path.encode()) > _LONGEST_SOCKET:
-        raise UrlError(f"the URL's socket has a path of more than {_LONGEST_SOCKET} bytes")
+    if len(path.encode()) > MAX_SOCKET_PATH:
+        raise UrlError(f"the URL's socket has a path of more than {MAX_SOCKET_PATH} bytes")
     if not path.startswith("/") or "\0" in path:
         raise UrlError("must be a URL of the form http+unix://%2FPATH%2FOF%2FSOCKET/v1/data/PATH")
     return _Url(False, "localhost", 80, slash + target or "/", path)
