@@ -88,8 +88,8 @@ def _parameters(text: str) -> dict[str, str]:
     Raise ValueError in Go's words if one is malformed or repeated.
     """
     parameters: dict[str, str] = {}
-    at = 0
-    while text[at:].strip(_SPACES) not in ("", ";"):
+    at, end = 0, len(text.rstrip(_SPACES).removesuffix(";").rstrip(_SPACES))
+    while at < end:
         parameter = _PARAMETER.match(text, at)
         if parameter is None:
             raise ValueError("mime: invalid media parameter")
