@@ -118,7 +118,7 @@ class _Directives(NamedTuple):
 
 def _read_directives(lines: list[str]) -> _Directives:
     """Return the parser directives (`# syntax=`, `# escape=`, `# check=`) in the first lines of a
-    Dockerfile; reading ends at the first line that is none.
+    Dockerfile; reading ends at the first other line.
 
     Raise DockerfileError for a directive that is repeated, indented, empty or after `check`, at
     which old builders stop, for a value that is not valid, and for a first line that begins with
